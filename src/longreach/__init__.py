@@ -1,0 +1,1 @@
+"""longreach: how far past its training length a transformer reaches, and why it stops there."""

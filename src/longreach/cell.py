@@ -1,0 +1,188 @@
+"""One cell of a study: train a model, measure it, and leave a run folder, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import safetensors.numpy
+from safetensors.torch import load_file, save_file
+
+from . import files
+from .errors import InputError
+from .evaluate import evaluate, sample, settings
+from .measure.measured import Measured
+from .model.decoder import Decoder
+from .results import (
+    EVALUATION,
+    FORMAT,
+    ITEMS,
+    LOG,
+    ROWS,
+    TRAINING,
+    WEIGHTS,
+    damaged,
+    dump_rows,
+    read_run,
+    sha256,
+)
+from .study import Evaluation, Training
+from .tasks.base import Task
+from .train import build_model, build_task, train
+
+WORK = ".work"
+"""Inside the runs folder: checkpoints, and run folders not yet whole."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A training, how to measure it, and where the run folder goes."""
+
+    training: Training
+    lengths: tuple[int, ...]
+    evaluation: Evaluation
+    out: Path
+    command: str
+
+    @property
+    def folder(self) -> Path:
+        """Where the finished run is."""
+        return self.out / self.training.digest
+
+    @property
+    def work(self) -> Path:
+        """Where it is made."""
+        return self.out / WORK / self.training.digest
+
+    @property
+    def trained(self) -> bool:
+        """Whether the run folder is there (it appears whole)."""
+        return (self.folder / TRAINING).exists()
+
+    def wants(self, task: Task) -> bool:
+        """Whether anything is left to do. Raises InputError if the run folder is damaged."""
+        if not self.trained:
+            return True
+        asked = settings(task, self.lengths, self.evaluation)
+        return bool(read_run(self.folder).evaluation["evaluation"] != asked)
+
+
+def provenance(command: str) -> dict[str, Any]:
+    """What made a result: command, versions, machine, date."""
+    return {
+        "command": command,
+        "longreach": version("longreach"),
+        "python": platform.python_version(),
+        "torch": version("torch"),
+        "numpy": version("numpy"),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def fulfil(cell: Cell, tell: Callable[[int, float], None]) -> None:
+    """Trains unless the weights are there, measures unless the rows are.
+
+    Raises RunError if training fails, InputError if what is there is damaged, OSError if the disk
+    does not take it; in each case nothing half-made is left where results are read.
+    """
+    task = build_task(cell.training)
+    if cell.trained:
+        remeasure(cell, task)
+        return
+    started = time.monotonic()
+    held_out = None
+    if task.metric == "exact_match":
+        held_out = sample(
+            task,
+            cell.training.task.label,
+            cell.training.trained_length,
+            cell.evaluation.sequences,
+        ).tokens
+    model, progress = train(
+        cell.training,
+        task,
+        held_out=held_out,
+        checkpoint=cell.work / "checkpoint.safetensors",
+        tell=tell,
+    )
+    whole = cell.work / "run"
+    shutil.rmtree(whole, ignore_errors=True)
+    whole.mkdir(parents=True)
+    files.replace(whole / WEIGHTS, lambda aside: save_file(model.state_dict(), aside))
+    files.write(whole / LOG, "".join(json.dumps(line) + "\n" for line in progress.log))
+    if task.data is not None:
+        tokenizer = task.corpus.folder / "tokenizer.json"  # type: ignore[attr-defined]
+        files.write(whole / "tokenizer.json", tokenizer.read_bytes())
+    write_measured(cell, task, whole, measured(cell, task, model), ROWS, ITEMS)
+    about = {
+        "format": FORMAT,
+        "digest": cell.training.digest,
+        "training": cell.training.model_dump(mode="json"),
+        "provenance": {
+            **provenance(cell.command),
+            "seconds": round(time.monotonic() - started, 1),
+        },
+        "summary": {
+            "parameters": sum(p.numel() for p in model.parameters()),
+            "final_loss": progress.log[-1]["loss"],
+            "overlap": progress.overlap if held_out is not None else None,
+        },
+    }
+    files.write(whole / TRAINING, json.dumps(about, indent=1) + "\n")
+    whole.rename(cell.folder)
+    files.sync(cell.out)
+    shutil.rmtree(cell.work, ignore_errors=True)
+
+
+def remeasure(cell: Cell, task: Task) -> None:
+    """Measures stored weights under other settings; the old rows stay beside the new ones."""
+    run = read_run(cell.folder)
+    asked = settings(task, cell.lengths, cell.evaluation)
+    if run.evaluation["evaluation"] == asked:
+        return
+    model = build_model(cell.training, task.vocabulary)
+    try:
+        model.load_state_dict(load_file(cell.folder / WEIGHTS))
+    except Exception as error:
+        raise InputError(damaged(cell.folder / WEIGHTS, str(error).splitlines()[0])) from None
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    rows, items = f"rows-{stamp}.jsonl", f"items-{stamp}.safetensors"
+    write_measured(cell, task, cell.folder, measured(cell, task, model.eval()), rows, items)
+
+
+def measured(cell: Cell, task: Task, model: Decoder) -> Measured:
+    """All rows of the cell's model."""
+    return evaluate(model, task, cell.training, cell.lengths, cell.evaluation)
+
+
+def write_measured(
+    cell: Cell, task: Task, folder: Path, found: Measured, rows: str, items: str
+) -> None:
+    """Writes rows and items, then evaluation.json, which names them and so makes them count."""
+    files.write(folder / rows, dump_rows(found.rows))
+    files.write(folder / items, safetensors.numpy.save(found.items))
+    about = {
+        "format": FORMAT,
+        "evaluation": settings(task, cell.lengths, cell.evaluation),
+        "task": {
+            "label": cell.training.task.label,
+            "metric": task.metric,
+            "length_unit": "tokens",
+            "ceiling": {str(length): task.ceiling(length) for length in cell.lengths},
+            "chance": {str(length): task.chance(length) for length in cell.lengths},
+            "note": task.note,
+        },
+        "rows": rows,
+        "items": items,
+        "sha256": {rows: sha256(folder / rows), items: sha256(folder / items)},
+    }
+    files.write(folder / EVALUATION, json.dumps(about, indent=1) + "\n")

@@ -1,0 +1,105 @@
+"""Measured, what every measurement returns; and the intervals over one run's sequences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from scipy import stats
+from torch import Tensor
+
+from ..results import Row
+
+
+class Measurable(Protocol):
+    """What a measurement needs of a model: logits, and how many positions it can represent."""
+
+    @property
+    def limit(self) -> int | None:
+        """Positions it can represent, or None if there is no end."""
+        ...
+
+    def logits(
+        self, tokens: Int[Tensor, "batch time"], *, last: int | None = None
+    ) -> Float[Tensor, "batch queries vocabulary"]:
+        """After every token or the `last` so many, in float32, without gradients."""
+        ...
+
+
+@dataclass
+class Measured:
+    """Rows, and under each row's item_key the values of its sequences or documents.
+
+    about: the fields that all rows share.
+    """
+
+    about: dict[str, Any]
+    rows: list[Row] = field(default_factory=list)
+    items: dict[str, NDArray[np.float32]] = field(default_factory=dict)
+
+    def add(
+        self,
+        metric: str,
+        length: int,
+        positions: tuple[int, int],
+        values: NDArray[np.floating[Any]],
+        *,
+        value: float | None = None,
+        interval: tuple[float, float] | None = None,
+    ) -> None:
+        """One row: the mean of `values`, unless `value` and `interval` say otherwise."""
+        low, high = interval or mean_interval(values)
+        row = Row(
+            **self.about,
+            evaluation_length=length,
+            metric=metric,
+            first_position=positions[0],
+            last_position=positions[1],
+            value=float(values.mean(dtype=np.float64)) if value is None else value,
+            low=low,
+            high=high,
+            count=len(values),
+        )
+        self.rows.append(row)
+        self.items[row.item_key] = values.astype(np.float32)
+
+    def past_limit(self, metric: str, length: int, positions: tuple[int, int]) -> None:
+        """A row that says: the scheme has no such position."""
+        self.rows.append(
+            Row(
+                **self.about,
+                evaluation_length=length,
+                metric=metric,
+                first_position=positions[0],
+                last_position=positions[1],
+                value=None,
+                low=None,
+                high=None,
+                count=0,
+                status="past_limit",
+            )
+        )
+
+
+def wilson(right: int, count: int) -> tuple[float, float]:
+    """The 95 % Wilson interval of a fraction.
+
+    >>> [round(bound, 4) for bound in wilson(10, 10)]
+    [0.7225, 1.0]
+    """
+    found = stats.binomtest(right, count).proportion_ci(method="wilson")
+    return float(found.low), float(found.high)
+
+
+def mean_interval(values: NDArray[np.floating[Any]]) -> tuple[float, float]:
+    """The 95 % t interval of a mean; of one value, that value."""
+    values = values.astype(np.float64)
+    mean = float(values.mean())
+    if len(values) < 2:
+        return mean, mean
+    error = float(values.std(ddof=1)) / len(values) ** 0.5
+    reach = float(stats.t.ppf(0.975, len(values) - 1)) * error
+    return mean - reach, mean + reach

@@ -1,0 +1,1 @@
+"""The decoder-only model, its attention and its key/value cache."""

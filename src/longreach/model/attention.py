@@ -1,0 +1,100 @@
+"""Multi-head causal attention: one straight path, whatever the position scheme."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from ..schemes.base import Scheme
+from .cache import LayerCache
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the tokens of one forward pass stand; made once and shared by all layers.
+
+    positions: of the tokens being read. keys: of everything they may look at (cached tokens too).
+    bias: what the scheme adds to the logits, if anything.
+    """
+
+    scheme: Scheme
+    positions: Int[Tensor, " time"]
+    keys: Int[Tensor, " key"]
+    bias: Float[Tensor, "heads time key"] | None
+
+    @classmethod
+    def of(
+        cls, scheme: Scheme, positions: Int[Tensor, " time"], keys: Int[Tensor, " key"]
+    ) -> Places:
+        """Asks the scheme for its bias, once for all layers."""
+        return cls(scheme, positions, keys, scheme.bias(positions, keys))
+
+    def mask(
+        self, queries: int, dtype: torch.dtype
+    ) -> tuple[Float[Tensor, "1 heads queries key"] | None, bool]:
+        """What is added to the logits of the last so many tokens, and whether plain causality is.
+
+        A token sees those before it in the sequence, whatever their positions' values.
+        """
+        known = len(self.keys)
+        if self.bias is None and (queries == known or queries == 1):
+            return None, queries > 1  # A single query is the last token, which sees all.
+        future = torch.ones(queries, known, dtype=torch.bool, device=self.keys.device)
+        future = future.triu(known - queries + 1)
+        if self.bias is None:
+            bias = torch.zeros(1, queries, known, device=self.keys.device)
+        else:
+            bias = self.bias[:, -queries:]
+        # Four dimensions: with three, attention falls back to a slow path on the CPU.
+        return bias.masked_fill(future, -torch.inf).to(dtype)[None], False
+
+
+class Attention(nn.Module):
+    """Attention over earlier tokens, with fused projections and no biases in them.
+
+    width: of a token's vector. heads: must divide it.
+    """
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.project = nn.Linear(width, 3 * width, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch time width"],
+        places: Places,
+        *,
+        last: int | None = None,
+        cache: LayerCache | None = None,
+    ) -> Float[Tensor, "batch queries width"]:
+        """Every token, or the `last` so many, look at the tokens up to themselves."""
+        if last is None or last == x.shape[1]:
+            queries, keys, values = self._split(self.project(x), 3)
+        else:
+            width = x.shape[-1]
+            queries = self._split(F.linear(x[:, -last:], self.project.weight[:width]), 1)[0]
+            keys, values = self._split(F.linear(x, self.project.weight[width:]), 2)
+        count = queries.shape[2]
+        queries = places.scheme.rotate(queries, places.positions[-count:])
+        if cache is None:
+            keys = places.scheme.rotate(keys, places.positions)
+        else:
+            keys, values = cache.extend(places.scheme, keys, values, places.keys)
+        mask, causal = places.mask(count, queries.dtype)
+        seen = F.scaled_dot_product_attention(
+            queries, keys, values, attn_mask=mask, is_causal=causal
+        )
+        return self.out(seen.transpose(1, 2).flatten(-2))  # type: ignore[no-any-return]
+
+    def _split(
+        self, projected: Float[Tensor, "batch time parts_width"], parts: int
+    ) -> tuple[Tensor, ...]:
+        """Views [batch, heads, time, head_dim], one per part."""
+        split = torch.unflatten(projected, -1, (parts, self.heads, -1))
+        return torch.unbind(split.permute(2, 0, 3, 1, 4))

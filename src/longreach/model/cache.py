@@ -1,0 +1,72 @@
+"""Key/value cache with preallocated storage that stays right when the rotation changes."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..errors import InputError
+from ..schemes.base import Scheme
+
+
+class LayerCache:
+    """Keys and values of one layer, in storage allocated once.
+
+    Keys are kept both unrotated and as the scheme last rotated them. A step then rotates its own
+    keys alone; when the scheme's `stamp` changes (another spectrum), all keys are rotated anew
+    from the unrotated ones, so old and new keys never disagree. Rotating everything at every step
+    gives the same numbers more slowly (benchmarks/cache.py).
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.length = 0
+        self._stamp: object = None
+        self._keys: Tensor | None = None
+
+    def extend(
+        self,
+        scheme: Scheme,
+        keys: Float[Tensor, "batch heads new head_dim"],
+        values: Float[Tensor, "batch heads new head_dim"],
+        positions: Int[Tensor, " all"],
+    ) -> tuple[
+        Float[Tensor, "batch heads all head_dim"], Float[Tensor, "batch heads all head_dim"]
+    ]:
+        """Appends unrotated keys and values; returns all rotated keys and all values.
+
+        positions: of everything cached, the new keys included.
+        """
+        if self._keys is None:
+            shape = (*keys.shape[:2], self.capacity, keys.shape[3])
+            self._keys, self._turned, self._values = (keys.new_empty(shape) for _ in range(3))
+        start, end = self.length, self.length + keys.shape[2]
+        if end > self.capacity:
+            raise InputError(f"the cache holds {self.capacity} tokens; {end} were asked for")
+        self._keys[:, :, start:end] = keys
+        self._values[:, :, start:end] = values
+        fresh = start if scheme.stamp is self._stamp else 0
+        unturned = self._keys[:, :, fresh:end]
+        self._turned[:, :, fresh:end] = scheme.rotate(unturned, positions[fresh:end])
+        self.length, self._stamp = end, scheme.stamp
+        return self._turned[:, :, :end], self._values[:, :, :end]
+
+
+class Cache:
+    """What a decoder remembers of the tokens it has read: one LayerCache per layer, and positions.
+
+    capacity: tokens in all; storage is allocated at the first use.
+    """
+
+    def __init__(self, layers: int, capacity: int) -> None:
+        self.layers = [LayerCache(capacity) for _ in range(layers)]
+        self.positions: Int[Tensor, " all"] = torch.empty(0, dtype=torch.long)
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def advance(self, positions: Int[Tensor, " new"]) -> Int[Tensor, " all"]:
+        """Notes the positions of the tokens about to be read; returns those of all."""
+        self.positions = torch.cat([self.positions.to(positions.device), positions])
+        return self.positions

@@ -1,0 +1,176 @@
+"""Decoder: a causal language model under any position scheme, with greedy generation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from ..errors import InputError
+from ..schemes.base import Scheme, Shape
+from ..spectrum import Spectrum
+from .attention import Attention, Places
+from .cache import Cache, LayerCache
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderShape:
+    """Sizes of a decoder. width must be a multiple of heads; norm says where LayerNorm stands."""
+
+    vocabulary: int
+    width: int
+    heads: int
+    layers: int
+    feed_forward: int
+    norm: Literal["pre", "post"] = "pre"
+
+
+class Block(nn.Module):
+    """Attention, then a two-layer feed-forward network, each added to the residual stream."""
+
+    def __init__(self, shape: DecoderShape) -> None:
+        super().__init__()
+        self.pre = shape.norm == "pre"
+        self.attention = Attention(shape.width, shape.heads)
+        self.attention_norm = nn.LayerNorm(shape.width)
+        self.feed_forward = nn.Sequential(
+            nn.Linear(shape.width, shape.feed_forward),
+            nn.GELU(),
+            nn.Linear(shape.feed_forward, shape.width),
+        )
+        self.feed_forward_norm = nn.LayerNorm(shape.width)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch time width"],
+        places: Places,
+        *,
+        last: int | None,
+        cache: LayerCache | None,
+    ) -> Float[Tensor, "batch queries width"]:
+        """Of every token, or of the `last` so many."""
+        read = self.attention_norm(x) if self.pre else x
+        seen = self.attention(read, places, last=last, cache=cache)
+        x = seen + (x if last is None else x[:, -last:])
+        if self.pre:
+            return x + self.feed_forward(self.feed_forward_norm(x))  # type: ignore[no-any-return]
+        x = self.attention_norm(x)
+        return self.feed_forward_norm(x + self.feed_forward(x))  # type: ignore[no-any-return]
+
+
+class Decoder(nn.Module):
+    """Token embeddings, blocks, and a linear head of its own (not tied to the embeddings).
+
+    Initialised as PyTorch does by default: embeddings N(0, 1), linear layers uniform.
+    """
+
+    def __init__(
+        self, shape: DecoderShape, scheme: type[Scheme], trained_length: int, **options: Any
+    ):
+        super().__init__()
+        if shape.width % shape.heads:
+            raise InputError(f"width {shape.width} is not a multiple of heads {shape.heads}")
+        self.shape = shape
+        self.trained_length = trained_length
+        self.tokens = nn.Embedding(shape.vocabulary, shape.width)
+        self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
+        self.norm = nn.LayerNorm(shape.width) if shape.norm == "pre" else nn.Identity()
+        self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
+        # Last, so that under one seed all schemes start from the same weights elsewhere.
+        self.scheme = scheme(
+            Shape(
+                width=shape.width,
+                heads=shape.heads,
+                head_dim=shape.width // shape.heads,
+                trained_length=trained_length,
+            ),
+            **options,
+        )
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "batch time"],
+        positions: Int[Tensor, " time"] | None = None,
+        *,
+        last: int | None = None,
+        cache: Cache | None = None,
+    ) -> Float[Tensor, "batch queries vocabulary"]:
+        """Logits after every token, or after the `last` so many.
+
+        The last block then computes nothing else.
+
+        positions: from 0 on, or from where the cache ends, unless given.
+        Raises InputError for a position past the scheme's limit, if it has one.
+        """
+        if positions is None:
+            start = 0 if cache is None or not len(cache) else int(cache.positions[-1]) + 1
+            positions = torch.arange(start, start + tokens.shape[1], device=tokens.device)
+        keys = positions if cache is None else cache.advance(positions)
+        places = Places.of(self.scheme, positions, keys)
+        x = self.scheme.embed(self.tokens(tokens), positions)
+        for number, block in enumerate(self.blocks):
+            x = block(
+                x,
+                places,
+                last=last if number == len(self.blocks) - 1 else None,
+                cache=None if cache is None else cache.layers[number],
+            )
+        return self.head(self.norm(x))  # type: ignore[no-any-return]
+
+    @torch.inference_mode()
+    def logits(
+        self, tokens: Int[Tensor, "batch time"], *, last: int | None = None
+    ) -> Float[Tensor, "batch queries vocabulary"]:
+        """After every token or the `last` so many, in float32, without gradients."""
+        return self(tokens, last=last).float()  # type: ignore[no-any-return]
+
+    @property
+    def limit(self) -> int | None:
+        """How many positions the scheme can represent, or None if there is no end."""
+        return self.scheme.limit
+
+    @property
+    def spectrum(self) -> Spectrum | None:
+        """How fast the pairs turn, if the scheme rotates."""
+        return self.scheme.spectrum if self._rotates else None  # type: ignore[return-value]
+
+    @property
+    def _rotates(self) -> bool:
+        return isinstance(self.scheme.stamp, Spectrum)
+
+    @contextmanager
+    def using(self, spectrum: Spectrum) -> Iterator[None]:
+        """Wears another spectrum for a while; the weights are not touched.
+
+        Raises InputError if the scheme does not rotate.
+        """
+        if not self._rotates:
+            raise InputError(f"{type(self.scheme).__name__} does not rotate: no spectrum to change")
+        worn, self.scheme.spectrum = self.scheme.spectrum, spectrum  # type: ignore[assignment]
+        try:
+            yield
+        finally:
+            self.scheme.spectrum = worn
+
+    @torch.inference_mode()
+    def generate(
+        self, prompt: Int[Tensor, "batch time"], count: int, *, cached: bool = True
+    ) -> Int[Tensor, "batch count"]:
+        """Continues each prompt greedily by `count` tokens.
+
+        cached=False reads everything again for each token: slow, and the same tokens.
+        """
+        if prompt.shape[1] < 1 or count < 1:
+            raise InputError("generation needs a prompt of at least one token, and count >= 1")
+        cache = Cache(self.shape.layers, prompt.shape[1] + count - 1) if cached else None
+        text, unread = prompt, prompt
+        for _ in range(count):
+            logits = self(unread if cached else text, last=1, cache=cache)
+            unread = logits[:, -1].argmax(-1, keepdim=True)
+            text = torch.cat([text, unread], dim=1)
+        return text[:, prompt.shape[1] :]

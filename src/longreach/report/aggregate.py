@@ -1,0 +1,168 @@
+"""Over seeds: means, intervals, and differences paired by seed and by sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longreach.errors import InputError
+from longreach.results import Row, Run, Status, grouped
+
+from .intervals import bootstrap, fraction_interval
+from .metrics import metric_of
+
+CELL = ("metric", "evaluation_length", "first_position", "last_position")
+Cell = tuple[str, int, int, int]
+"""A metric, an evaluation length, and the first and last position."""
+Stacks = dict[tuple[str, Cell], dict[int, NDArray[np.float32]]]
+"""Per curve and cell: per seed, the value of each sequence or document."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aggregate:
+    """One metric of one scheme at one length, over seeds.
+
+    mean, low, high: of the seeds' values, and its 95% interval. sd: sample standard deviation over
+    seeds (ddof 1), None for one seed. least, most: the seeds' extremes. count: distinct sequences
+    or documents. All None, and status "past_limit", where the scheme has no such position.
+    """
+
+    task: str
+    scheme: str
+    repair: str | None
+    metric: str
+    evaluation_length: int
+    first_position: int
+    last_position: int
+    mean: float | None
+    sd: float | None
+    low: float | None
+    high: float | None
+    least: float | None
+    most: float | None
+    seeds: int
+    count: int
+    status: Status
+
+    @property
+    def curve(self) -> str:
+        """Names the line in a figure: the scheme and the repair it wears."""
+        return curve_of(self.scheme, self.repair)
+
+    @property
+    def cell(self) -> Cell:
+        """The column of a table that it belongs to."""
+        return (self.metric, self.evaluation_length, self.first_position, self.last_position)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """A curve minus the reference in one cell, paired by seed and by sequence or document."""
+
+    task: str
+    curve: str
+    reference: str
+    metric: str
+    evaluation_length: int
+    first_position: int
+    last_position: int
+    mean: float
+    low: float
+    high: float
+    seeds: int
+
+
+def curve_of(scheme: str, repair: str | None) -> str:
+    """The name of a line: `rope`, or `rope + yarn`."""
+    return scheme if repair is None else f"{scheme} + {repair}"
+
+
+def stacked(runs: Iterable[Run]) -> Stacks:
+    """The items of every measured row, by curve, cell and seed."""
+    stacks: Stacks = {}
+    counts: dict[Cell, tuple[int, str]] = {}
+    for run in runs:
+        items = run.items
+        for row in run.rows:
+            if row.value is None:
+                continue
+            values = items[row.item_key]
+            cell = cell_of(row)
+            count, first = counts.setdefault(cell, (len(values), run.digest))
+            if len(values) != count:
+                raise InputError(
+                    f"{run.folder} and {first} were measured on {len(values)} and {count} "
+                    f"sequences ({row.item_key}), expected the same; run the study again"
+                )
+            stacks.setdefault((curve_of(row.scheme, row.repair), cell), {})[row.seed] = values
+    return stacks
+
+
+def cell_of(row: Row) -> Cell:
+    """The column of a table that a row belongs to."""
+    return (row.metric, row.evaluation_length, row.first_position, row.last_position)
+
+
+def aggregates(rows: Iterable[Row], stacks: Stacks) -> Iterable[Aggregate]:
+    """One per curve and cell, in the order of the rows."""
+    keys = ("task", "scheme", "repair", *CELL)
+    for values, group in grouped(rows, *keys):
+        named = dict(zip(keys, values, strict=True))
+        scores = np.array([row.value for row in group if row.value is not None])
+        if not len(scores):
+            blank: dict[str, Any] = dict.fromkeys(("mean", "sd", "low", "high", "least", "most"))
+            yield Aggregate(**named, **blank, seeds=len(group), count=0, status="past_limit")
+            continue
+        items = np.stack(
+            list(stacks[curve_of(named["scheme"], named["repair"]), values[3:]].values())
+        )
+        low, high = interval(named["metric"], float(scores.mean()), items)
+        yield Aggregate(
+            **named,
+            mean=float(scores.mean()),
+            sd=float(scores.std(ddof=1)) if len(scores) > 1 else None,
+            low=low,
+            high=high,
+            least=float(scores.min()),
+            most=float(scores.max()),
+            seeds=len(scores),
+            count=items.shape[1],
+            status="measured",
+        )
+
+
+def interval(metric: str, mean: float, items: NDArray[np.floating]) -> tuple[float, float]:
+    """The 95% interval about a mean, from its items (seeds by sequences)."""
+    if metric_of(metric).percent:
+        return fraction_interval(items)
+    # A value such as bits per byte is a ratio of sums, not the mean of its documents' values; their
+    # spread is carried over to it. Elsewhere the shift is nothing but rounding.
+    shift = mean - float(items.astype(np.float64).mean())
+    low, high = bootstrap(items)
+    return low + shift, high + shift
+
+
+def differences(label: str, stacks: Stacks) -> Iterable[Difference]:
+    """Every curve minus the first one, over the seeds that both have."""
+    reference = next((curve for curve, _ in stacks), "")
+    for (curve, cell), mine in stacks.items():
+        theirs = stacks.get((reference, cell), {})
+        seeds = [seed for seed in mine if seed in theirs]
+        if curve == reference or not seeds:
+            continue
+        paired = np.stack([mine[s].astype(np.float64) - theirs[s] for s in seeds])
+        low, high = bootstrap(paired)
+        yield Difference(
+            task=label,
+            curve=curve,
+            reference=reference,
+            **dict(zip(CELL, cell, strict=True)),  # type: ignore[arg-type]
+            mean=float(paired.mean()),
+            low=low,
+            high=high,
+            seeds=len(seeds),
+        )

@@ -1,0 +1,182 @@
+"""The line chart of a Picture, as one Vega-Lite definition for page, SVG and PNG."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import altair as alt
+
+from .picture import HEIGHT, LONGEST_NAME, NAME_GAP, Picture, spread
+from .theme import looks
+
+WIDTH = 720  # pixels of the files, names included; the page takes the width that there is
+
+
+def chart(picture: Picture) -> dict[str, Any]:
+    """The Vega-Lite spec, without a config: themes bring it."""
+    shapes, dashes = looks(len(picture.curves))
+    curves = list(picture.curves)
+    legend: Any = alt.Undefined
+    if picture.named:
+        legend = None
+    else:
+        widest = max(map(len, picture.shown))
+        legend = alt.Legend(
+            orient="bottom",
+            title=None,
+            symbolOpacity=1,
+            values=picture.shown,
+            columns=max(1, 330 // (7 * widest + 40)),
+        )
+    colour = alt.Color("curve:N", scale=alt.Scale(domain=curves), legend=legend)
+    dash = alt.StrokeDash("curve:N", scale=alt.Scale(domain=curves, range=dashes), legend=legend)
+    shape = alt.Shape("curve:N", scale=alt.Scale(domain=curves, range=shapes), legend=legend)
+    x = x_axis(picture)
+    y = alt.Y(
+        "mean:Q",
+        scale=alt.Scale(domain=list(picture.domain), nice=False, zero=False),
+        axis=alt.Axis(title=picture.y, tickCount=6),
+    )
+    tooltip = [
+        alt.Tooltip("curve:N", title="scheme"),
+        alt.Tooltip("at:N", title="at"),
+        alt.Tooltip("mean:Q", format=".4f"),
+        alt.Tooltip("low:Q", title="from", format=".4f"),
+        alt.Tooltip("high:Q", title="to", format=".4f"),
+        alt.Tooltip("sd:Q", title="sd over seeds", format=".4f"),
+        alt.Tooltip("seeds:Q"),
+    ]
+    base = alt.Chart().encode(x=x, color=colour)
+    layers = [
+        *references(picture, x),
+        base.mark_area(opacity=0.13, clip=True).encode(y=alt.Y("low:Q"), y2="high:Q"),
+        base.mark_line(strokeWidth=2, clip=True).encode(y=y, strokeDash=dash),
+        base.mark_point(
+            filled=True, opacity=1, size=4 if picture.linear else 55, clip=bool(picture.cut)
+        ).encode(y=y, shape=shape, tooltip=tooltip),
+        *end_marks(picture, x, y, colour),
+        *names(picture, y, colour, shape),
+    ]
+    spec: dict[str, Any] = (
+        alt.layer(*layers, data=alt.InlineData(values=[dict(point) for point in picture.lines]))
+        .properties(
+            width=WIDTH,
+            height=HEIGHT,
+            # Names beyond the plot are counted in, so the plot gives way to them.
+            autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
+            padding=8,
+        )
+        .to_dict()
+    )
+    # vega-embed would take the address for something to check; both renderers know the language.
+    del spec["$schema"], spec["config"]
+    return spec
+
+
+def x_axis(picture: Picture) -> alt.X:
+    """Lengths in powers of two, ticks where something was measured."""
+    if picture.linear:
+        return alt.X("x:Q", axis=alt.Axis(title=picture.x, tickCount=6, format="~s"))
+    return alt.X(
+        "x:Q",
+        # The padding keeps the first and last points off the edges.
+        scale=alt.Scale(type="log", base=2, nice=False, padding=12, domain=list(picture.span)),
+        axis=alt.Axis(
+            title=picture.x,
+            values=list(picture.ticks),
+            format="d",
+            labelOverlap="greedy",
+            labelSeparation=6,
+        ),
+    )
+
+
+def references(picture: Picture, x: alt.X) -> Iterator[alt.Chart]:
+    """The rule at the trained length, and the grey lines."""
+    if picture.trained_length is not None:
+        rule = alt.Chart(alt.InlineData(values=[{"x": picture.trained_length}])).encode(x=x)
+        yield rule.mark_rule(strokeDash=[5, 4], style="reference")
+        # Above the plot, where no line can run through it.
+        yield rule.mark_text(
+            style="note", text=f"trained length {picture.trained_length}", baseline="bottom"
+        ).encode(y=alt.value(-7))
+    for values in picture.drawn_references.values():
+        points = [{"x": length, "value": value} for length, value in values.items()]
+        yield (
+            alt.Chart(alt.InlineData(values=points))
+            .mark_line(strokeDash=[1, 3], strokeWidth=1.5, style="reference")
+            .encode(x=x, y="value:Q")
+        )
+
+
+def end_marks(picture: Picture, x: alt.X, y: alt.Y, colour: alt.Color) -> Iterator[alt.Chart]:
+    """A cross and a word where a scheme has no further positions."""
+    ended = [
+        dict(picture.last(curve)) for curve in picture.shown if picture.ends.get(curve) is not None
+    ]
+    if not ended:
+        return
+    base = alt.Chart(alt.InlineData(values=ended)).encode(x=x)
+    yield base.mark_point(shape="cross", angle=45, size=260, filled=True, opacity=1).encode(
+        y=y, color=colour
+    )
+    words = alt.Chart(alt.InlineData(values=end_words(picture, ended))).encode(x=x)
+    for style in ("halo", "name"):
+        yield words.mark_text(style=style).encode(y="mean:Q", text="text:N")
+
+
+def end_words(picture: Picture, ended: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One text for all curves that end at the same length, below their crosses if there is room.
+
+    Below, since what goes on mostly goes up from there (a loss) and stood higher before.
+    """
+    words = []
+    for where in sorted({point["x"] for point in ended}):
+        here = [point for point in ended if point["x"] == where]
+        names = " and ".join(point["curve"] for point in here)
+        verb = "ends" if len(here) == 1 else "end"
+        text = f"{names if len(names) <= LONGEST_NAME else f'{len(here)} schemes'} {verb}"
+        pixels = [picture.pixel(point["mean"]) for point in here]
+        below = max(pixels) + 20
+        pixel = below if below < HEIGHT - 8 else min(pixels) - 20
+        words.append({"x": where, "mean": picture.value(pixel), "text": text})
+    return words
+
+
+def margin_names(picture: Picture) -> list[tuple[str, str | None, float]]:
+    """Text, curve (None: a grey line) and value of the names to the right of the plot."""
+    found: list[tuple[str, str | None, float]] = []
+    for name, values in picture.drawn_references.items():
+        found.append((name, None, values[max(values)]))
+    for curve in picture.shown if picture.named else ():
+        if picture.ends.get(curve) is None:
+            last = picture.last(curve)
+            beyond = curve in picture.cut and last["mean"] > picture.domain[1]
+            found.append((f"{curve} ↑" if beyond else curve, curve, last["mean"]))
+    return found
+
+
+def names(picture: Picture, y: alt.Y, colour: alt.Color, shape: alt.Shape) -> Iterator[alt.Chart]:
+    """The names at the line ends, each with its mark, kept apart from each other."""
+    found = margin_names(picture)
+    places = spread([picture.pixel(value) for _, _, value in found], NAME_GAP, HEIGHT)
+    rows = [
+        {"text": text, "curve": curve, "mean": picture.value(place)}
+        for (text, curve, _), place in zip(found, places, strict=True)
+    ]
+    marked = [row for row in rows if row["curve"] is not None]
+    edge = alt.value("width")
+    if marked:
+        yield (
+            alt.Chart(alt.InlineData(values=marked))
+            .mark_point(filled=True, opacity=1, size=70, xOffset=12)
+            .encode(x=edge, y=y, color=colour, shape=shape)
+        )
+    for style, some in (("name", marked), ("note", [row for row in rows if row not in marked])):
+        if some:
+            yield (
+                alt.Chart(alt.InlineData(values=some))
+                .mark_text(style=style, align="left", dx=22)
+                .encode(x=edge, y=y, text="text:N")
+            )

@@ -1,0 +1,238 @@
+"""Which figures a report has, what each says, and their files: one definition, three forms."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from html import escape
+from typing import Any
+
+from .aggregate import Aggregate
+from .charts import chart
+from .metrics import Metric, metric_of
+from .picture import Picture, line, place
+from .summarise import Summary, Task
+from .theme import THEMES
+from .training_loss import training_loss
+
+CSV_COLUMNS = (
+    "scheme", "repair", "evaluation_length", "first_position", "last_position", "mean", "sd",
+    "low", "high", "least", "most", "seeds", "count", "status",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One figure.
+
+    name: of its files, and its anchor in the page. caption: how to read it. description: what it
+    shows, in words, for who cannot see it. spec: Vega-Lite. data: the numbers behind it, as CSV.
+    """
+
+    name: str
+    task: str
+    metric: str
+    title: str
+    caption: str
+    description: str
+    spec: dict[str, Any]
+    data: str
+    svg: str = field(default="", repr=False)
+    png: bytes = field(default=b"", repr=False)
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """The spec with the description, which becomes the label of the drawing."""
+        return self.spec | {"description": self.description}
+
+
+def figures(summary: Summary) -> list[Figure]:
+    """All figures, task by task; the training losses last."""
+    found = [
+        score_figure(summary, task, metric)
+        for task in summary.tasks
+        for metric in task.metrics
+        if metric_of(metric).figure and any(row.mean is not None for row in task.of(metric))
+    ]
+    found += [
+        training_figure(summary, task, points)
+        for task in summary.tasks
+        if (points := training_loss(task))
+    ]
+    names = [figure.name for figure in found]
+    return [  # labels that differ in their brackets alone could give the same file name
+        replace(figure, name=f"{figure.name}-{index}") if names.count(figure.name) > 1 else figure
+        for index, figure in enumerate(found)
+    ]
+
+
+def draw(figure: Figure) -> Figure:
+    """The figure with its SVG and PNG."""
+    import altair
+    import vl_convert
+
+    version = ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
+    svg = vl_convert.vegalite_to_svg(figure.spec, vl_version=version, config=THEMES["light"])
+    return replace(
+        figure,
+        svg=labelled(svg, figure.name, figure.description),
+        png=vl_convert.svg_to_png(svg, scale=2),
+    )
+
+
+def labelled(svg: str, name: str, description: str) -> str:
+    """The drawing with its description, and with ids of its own.
+
+    The renderer numbers its ids on from drawing to drawing: two reports of the same rows would
+    differ, and drawings of different reports could not stand in one page.
+    """
+    found = dict.fromkeys(re.findall(r'\bid="([^"]+)"', svg))
+    for number, old in enumerate(found):
+        new = f"{name}-{number}"
+        svg = svg.replace(f'id="{old}"', f'id="{new}"').replace(f"url(#{old})", f"url(#{new})")
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(description)}" ', 1)
+
+
+def score_figure(summary: Summary, task: Task, name: str) -> Figure:
+    """One metric against length, or against position in the longest window."""
+    metric = metric_of(name)
+    rows = task.of(name)
+    by_position = name == "loss_by_position"
+    picture = Picture(
+        curves=summary.curves,
+        lines=[line(row, by_position=by_position) for row in rows if row.mean is not None],
+        ends=ends(rows, by_position=by_position),
+        references=references(task, metric),
+        x=f"position in the window ({task.unit} before it)"
+        if by_position
+        else f"evaluation length ({task.unit})",
+        y=metric.axis,
+        ticks=sorted({row.last_position for row in rows} if by_position else task.lengths(name)),
+        trained_length=task.trained_length,
+        bounds=(0.0, 1.0) if metric.percent else None,
+    )
+    return Figure(
+        name=slug(f"{task.label}-{name}"),
+        task=task.label,
+        metric=name,
+        title=f"{metric.title}: {task.label}",
+        caption=caption(task, metric, rows, picture),
+        description=describe(task, metric, rows),
+        spec=chart(picture),
+        data=as_csv(CSV_COLUMNS, ([getattr(row, key) for key in CSV_COLUMNS] for row in rows)),
+    )
+
+
+def ends(rows: Iterable[Aggregate], *, by_position: bool) -> dict[str, float | None]:
+    """Where the line of a curve ends for want of positions; None if nothing was measured."""
+    found: dict[str, float | None] = {}
+    rows = list(rows)
+    for curve in dict.fromkeys(row.curve for row in rows if row.mean is None):
+        drawn = [r for r in rows if r.curve == curve and r.mean is not None]
+        found[curve] = max((place(r, by_position=by_position) for r in drawn), default=None)
+    return found
+
+
+def references(task: Task, metric: Metric) -> dict[str, dict[int, float]]:
+    """Named grey lines. Nothing is below a loss of 0, which is not worth a line."""
+    if metric.percent:
+        return {"ceiling": dict(task.ceiling), "chance": dict(task.chance)}
+    return {"chance": dict(task.chance)} if metric.axis.startswith("loss") else {}
+
+
+def caption(task: Task, metric: Metric, rows: list[Aggregate], picture: Picture) -> str:
+    """How to read the figure, and all that it does not show."""
+    first = rows[0]
+    said = [
+        metric.reading.format(
+            last=first.last_position - first.first_position + 1,
+            longest=max(row.evaluation_length for row in rows),
+        ),
+        "Lines: means over seeds; bands: 95% intervals; dashed rule: trained length; the "
+        "horizontal axis is in powers of two.",
+    ]
+    for curve, end in picture.ends.items():
+        if end is None:
+            said.append(f"{curve} has no line: none of these positions is within its limit.")
+        else:
+            said.append(f"{curve} ends at the cross: it has no positions further on.")
+    for curve, most in picture.cut.items():
+        said.append(
+            f"The axis stops at {picture.domain[1]:.2f} so that the other lines stay readable; "
+            f"{curve} rises past it, to {most:.2f}."
+        )
+    return " ".join(said)
+
+
+def describe(task: Task, metric: Metric, rows: list[Aggregate]) -> str:
+    """Each curve's first and last number."""
+    said = []
+    for curve in task.curves:
+        mine = sorted(
+            (row for row in rows if row.curve == curve),
+            key=lambda row: (row.evaluation_length, row.last_position),
+        )
+        drawn = [row for row in mine if row.mean is not None]
+        if not drawn:
+            said.append(f"{curve}: nothing within its limit")
+            continue
+        ended = ", where it ends" if len(drawn) < len(mine) else ""
+        said.append(f"{curve}: {told(metric, drawn[0])} to {told(metric, drawn[-1])}{ended}")
+    return f"Line chart of {metric.title.lower()} ({metric.unit}), {task.label}. " + "; ".join(said)
+
+
+def told(metric: Metric, row: Aggregate) -> str:
+    """A number and where it was measured."""
+    by_position = row.metric == "loss_by_position"
+    where = row.last_position if by_position else row.evaluation_length
+    return f"{metric.cell(row.mean or 0.0)} at {where}"
+
+
+def training_figure(summary: Summary, task: Task, points: list[dict[str, Any]]) -> Figure:
+    """Training loss against step."""
+    last = {str(point["curve"]): float(point["mean"]) for point in points}
+    return Figure(
+        name=slug(f"{task.label}-training-loss"),
+        task=task.label,
+        metric="training_loss",
+        title=f"Training loss: {task.label}",
+        caption="Loss on the training batches, averaged over stretches of steps; lines are means "
+        "over seeds, bands reach from the lowest to the highest seed. A scheme that has not "
+        "learned its task here says nothing about reach.",
+        description=f"Line chart of the training loss, {task.label}. At the end: "
+        + "; ".join(f"{curve} {loss:.3f}" for curve, loss in last.items()),
+        spec=chart(
+            Picture(
+                curves=summary.curves,
+                lines=points,
+                x="training step",
+                y="training loss (nats per token)",
+                linear=True,
+            )
+        ),
+        data=as_csv(
+            ("scheme", "step", "mean", "lowest", "highest", "seeds"),
+            ([p[key] for key in ("curve", "x", "mean", "low", "high", "seeds")] for p in points),
+        ),
+    )
+
+
+def as_csv(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A CSV text; empty where there is no number."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def slug(label: str) -> str:
+    """A label as part of a file name.
+
+    >>> slug("recall(keys=unique)-exact_match")
+    'recall-keys-unique-exact-match'
+    """
+    return re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")

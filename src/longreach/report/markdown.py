@@ -1,0 +1,48 @@
+"""summary.md: the verdict and the tables, to be pasted where a page cannot go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .figures import Figure
+from .summarise import Summary
+from .tables import Table, difference_table, escape, markdown, run_table, score_table
+from .verdict import verdict
+from .wording import methods, progress, provenance, settings
+
+
+def text(summary: Summary, figures: Iterable[Figure], folder: str) -> str:
+    """The text of summary.md; figures are linked as files in the folder beside it."""
+    study = summary.results.plan["study"]
+    drawn = {(figure.task, figure.metric): figure for figure in figures}
+    parts = [f"# {escape(study['name'])}", escape(study["question"])]
+    parts += [f"**{escape(task.label)}**: {escape(verdict(task))}" for task in summary.tasks]
+    parts += [escape(line) for line in progress(summary)]
+    for task in summary.tasks:
+        parts += [f"## {escape(task.label)}", escape(task.note)]
+        for metric in task.metrics:
+            if figure := drawn.get((task.label, metric)):
+                parts += [image(figure, folder), escape(figure.caption)]
+            parts += titled(score_table(task, metric))
+        if table := difference_table(task):
+            parts += titled(table)
+    parts += ["## Training"]
+    for task in summary.tasks:
+        if figure := drawn.get((task.label, "training_loss")):
+            parts += [image(figure, folder)]
+    parts += titled(run_table(summary))
+    parts += ["## Methods", *map(escape, methods(summary))]
+    parts += ["## Provenance"]
+    pairs = [*provenance(summary), *settings(summary)]
+    parts += ["\n".join(f"- {key}: {escape(value)}" for key, value in pairs)]
+    return "\n\n".join(part.rstrip() for part in parts if part) + "\n"
+
+
+def image(figure: Figure, folder: str) -> str:
+    """A link that shows the figure."""
+    return f"![{escape(figure.title)}]({folder}/{figure.name}.svg)"
+
+
+def titled(table: Table) -> list[str]:
+    """A table under its title."""
+    return [f"{escape(table.title)}:", markdown(table)]

@@ -1,0 +1,194 @@
+"""From a runs folder to what is reported of it: per task the aggregates, reach and flags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from longreach.errors import InputError
+from longreach.results import Results, Row, Run, grouped, reach
+
+from .aggregate import Aggregate, Difference, aggregates, curve_of, differences, stacked
+from .metrics import metric_of
+
+REACH_SHARE = 0.9
+"""A scheme reaches a length if it scores at least this share of the ceiling there."""
+REACH_NATS = 0.05
+"""Or, where loss is measured, if the last tokens lose at most this over the trained length."""
+BAR = 0.95
+"""Share of the ceiling below which a run has not learned its task at the trained length."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """One run, as the report lists it.
+
+    at_trained_length: its score there as a share of the ceiling; None where no ceiling is known.
+    reach: by repair (None: unrepaired), tokens; None where the rule has nothing to start from.
+    """
+
+    run: Run
+    scheme: str
+    task: str
+    seed: int
+    at_trained_length: float | None
+    reach: Mapping[str | None, int | None]
+
+    @property
+    def flagged(self) -> bool:
+        """Whether it missed the in-distribution bar."""
+        return self.at_trained_length is not None and self.at_trained_length < BAR
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """All that a report says about one task; curves are in the plan's order, reference first."""
+
+    label: str
+    metric: str
+    unit: str
+    ceiling: Mapping[int, float]
+    chance: Mapping[int, float]
+    note: str
+    trained_length: int
+    curves: tuple[str, ...]
+    aggregates: tuple[Aggregate, ...]
+    differences: tuple[Difference, ...]
+    finished: tuple[Finished, ...]
+
+    @property
+    def reach_metric(self) -> str:
+        """The metric that reach is read from: never the mean loss, which falls by itself."""
+        return "last_loss" if self.metric == "loss" else self.metric
+
+    @property
+    def metrics(self) -> list[str]:
+        """In order of first appearance, those without a figure last."""
+        names = list(dict.fromkeys(found.metric for found in self.aggregates))
+        return sorted(names, key=lambda name: not metric_of(name).figure)
+
+    def of(self, metric: str) -> list[Aggregate]:
+        """The aggregates of one metric."""
+        return [found for found in self.aggregates if found.metric == metric]
+
+    def lengths(self, metric: str) -> list[int]:
+        """The evaluation lengths of one metric, ascending."""
+        return sorted({found.evaluation_length for found in self.of(metric)})
+
+    def reaches(self, curve: str) -> list[int]:
+        """The reach of each seed of a curve."""
+        return [
+            length
+            for done in self.finished
+            for repair, length in done.reach.items()
+            if length is not None and curve_of(done.scheme, repair) == curve
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """All that a report says."""
+
+    results: Results
+    tasks: tuple[Task, ...]
+
+    @property
+    def curves(self) -> list[str]:
+        """Those of all tasks, each once: a curve looks the same in every figure."""
+        return list(dict.fromkeys(curve for task in self.tasks for curve in task.curves))
+
+    @property
+    def finished(self) -> list[Finished]:
+        """Every run, task by task."""
+        return [done for task in self.tasks for done in task.finished]
+
+    @property
+    def flagged(self) -> list[Finished]:
+        """Runs below the in-distribution bar: listed and kept."""
+        return [done for done in self.finished if done.flagged]
+
+
+def summarise(results: Results) -> Summary:
+    """Raises InputError if no run is finished, or runs of a task were not measured alike."""
+    if not results.runs:
+        raise InputError(
+            f"no finished run in {results.folder} yet; run `longreach run` until one is done"
+        )
+    by_task: dict[str, list[Run]] = {}
+    for run in results.runs:
+        by_task.setdefault(str(run.evaluation["task"]["label"]), []).append(run)
+    return Summary(
+        results=results,
+        tasks=tuple(summarise_task(label, runs) for label, runs in by_task.items()),
+    )
+
+
+def summarise_task(label: str, runs: list[Run]) -> Task:
+    """The runs of one task."""
+    about: Mapping[str, Any] = runs[0].evaluation["task"]
+    rows = [row for run in runs for row in run.rows]
+    if not rows:
+        raise InputError(f"the runs of {label} hold no rows; run the study again to measure them")
+    trained_length = rows[0].trained_length
+    ceiling = {int(length): float(value) for length, value in about["ceiling"].items()}
+    stacks = stacked(runs)
+    return Task(
+        label=label,
+        metric=str(about["metric"]),
+        unit=str(about["length_unit"]),
+        ceiling=ceiling,
+        chance={int(length): float(value) for length, value in about["chance"].items()},
+        note=str(about["note"]),
+        trained_length=trained_length,
+        curves=tuple(dict.fromkeys(curve_of(row.scheme, row.repair) for row in rows)),
+        aggregates=tuple(aggregates(rows, stacks)),
+        differences=tuple(differences(label, stacks)),
+        finished=tuple(
+            finish(run, metric=str(about["metric"]), ceiling=ceiling) for run in runs if run.rows
+        ),
+    )
+
+
+def finish(run: Run, *, metric: str, ceiling: Mapping[int, float]) -> Finished:
+    """What one run reached, and whether it learned its task in the first place."""
+    first = run.rows[0]
+    trained = [row for row in run.rows if row.repair is None and at_trained_length(row)]
+    share = next(
+        (as_share(row, ceiling).value for row in trained if row.metric == metric != "loss"), None
+    )
+    return Finished(
+        run=run,
+        scheme=first.scheme,
+        task=first.task,
+        seed=first.seed,
+        at_trained_length=share,
+        reach={
+            repair: reach_of(rows, metric=metric, ceiling=ceiling)
+            for (repair,), rows in grouped(run.rows, "repair")
+        },
+    )
+
+
+def reach_of(rows: Iterable[Row], *, metric: str, ceiling: Mapping[int, float]) -> int | None:
+    """The reach of one run and repair; None if, for a loss, the trained length was not measured."""
+    if metric != "loss":
+        scored = [as_share(row, ceiling) for row in rows if row.metric == metric]
+        return reach(scored, at_least=REACH_SHARE)
+    last = [row for row in rows if row.metric == "last_loss"]
+    start = next((row.value for row in last if at_trained_length(row)), None)
+    if start is None:
+        return None
+    onward = [row for row in last if row.evaluation_length >= row.trained_length]
+    return reach(onward, at_most=start + REACH_NATS)
+
+
+def as_share(row: Row, ceiling: Mapping[int, float]) -> Row:
+    """The row with its value as a share of the ceiling, which differs from length to length."""
+    best = ceiling.get(row.evaluation_length, 1.0)
+    return row if row.value is None or best <= 0 else replace(row, value=row.value / best)
+
+
+def at_trained_length(row: Row) -> bool:
+    """Whether the row was measured at the length trained at."""
+    return row.evaluation_length == row.trained_length

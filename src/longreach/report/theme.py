@@ -1,0 +1,65 @@
+"""How charts look on light and on dark paper; nothing here depends on what is shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+FONT = "system-ui, 'Segoe UI', 'Helvetica Neue', 'DejaVu Sans', Arial, sans-serif"
+
+# Okabe and Ito's colours, which readers with any colour vision tell apart, strongest first. Dashes
+# and shapes say the same again for print in grey. Yellow is left out: it cannot be seen on white.
+LIGHT = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#222222", "#E69F00", "#56B4E9"]
+DARK = ["#4A9FE0", "#F07F32", "#1FC498", "#DD93BC", "#EEEEEE", "#F0B429", "#9AD6FA"]
+SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right"]
+DASHES = [[1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [4, 2], [12, 3], [2, 4], [6, 2, 2, 2, 2, 2]]
+
+
+def looks(count: int) -> tuple[list[str], list[list[int]]]:
+    """The shape and the dash of so many curves; the pair differs for the first 56."""
+    return (
+        [SHAPES[index % len(SHAPES)] for index in range(count)],
+        [DASHES[index % len(DASHES)] for index in range(count)],
+    )
+
+
+def theme(*, paper: str, ink: str, muted: str, grid: str, colours: list[str]) -> dict[str, Any]:
+    """A Vega-Lite config. Specs hold none, so that one definition serves every paper."""
+    return {
+        "background": paper,
+        "font": FONT,
+        "view": {"stroke": None},
+        "range": {"category": colours},
+        "axis": {
+            "labelColor": ink,
+            "titleColor": ink,
+            "titleFontWeight": "normal",
+            "labelFontSize": 12,
+            "titleFontSize": 12.5,
+            "titlePadding": 10,
+            "gridColor": grid,
+            "domainColor": muted,
+            "tickColor": muted,
+        },
+        "axisX": {"grid": False},
+        "axisY": {"domain": False, "ticks": False, "labelPadding": 6},
+        "legend": {"labelColor": ink, "labelFontSize": 12, "symbolSize": 90, "labelLimit": 320},
+        "style": {
+            "name": {"color": ink, "fontSize": 12.5},
+            # Drawn under a name that stands among lines, in the colour of the paper.
+            "halo": {
+                "color": paper,
+                "stroke": paper,
+                "strokeWidth": 4,
+                "strokeJoin": "round",
+                "fontSize": 12.5,
+            },
+            "note": {"color": muted, "fontSize": 12},
+            "reference": {"color": muted},
+        },
+    }
+
+
+THEMES = {
+    "light": theme(paper="#ffffff", ink="#222222", muted="#6a6a6a", grid="#e9e9e6", colours=LIGHT),
+    "dark": theme(paper="#1b1e22", ink="#e6e6e3", muted="#a2a2a0", grid="#33373c", colours=DARK),
+}

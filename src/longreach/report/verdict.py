@@ -1,0 +1,106 @@
+"""The verdict: what a study found, in plain sentences made from its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .aggregate import Difference
+from .metrics import metric_of
+from .summarise import REACH_NATS, REACH_SHARE, Task
+
+
+def verdict(task: Task) -> str:
+    """How far each scheme reaches, and what that is worth at the longest length."""
+    return " ".join(filter(None, (reach_sentence(task), difference_sentence(task))))
+
+
+def reach_sentence(task: Task) -> str:
+    """The schemes by reach, furthest first; those that do alike share a clause."""
+    clauses: dict[str, list[str]] = {}
+    order = sorted(task.curves, key=lambda curve: -sum(task.reaches(curve)))
+    for curve in order:
+        clauses.setdefault(clause(task, curve), []).append(curve)
+    said = "; ".join(f"{listed(curves)} {text}" for text, curves in clauses.items())
+    return f"{rule(task)}, {said}." if said else ""
+
+
+def rule(task: Task) -> str:
+    """The bar, as an opening of a sentence."""
+    if task.metric != "loss":
+        name = metric_of(task.metric).title.lower()
+        return f"Scoring at least {REACH_SHARE:.0%} of the ceiling in {name} at every length"
+    last = task.of("last_loss")
+    tokens = (
+        f"last {last[0].last_position - last[0].first_position + 1} tokens" if last else "tokens"
+    )
+    return (
+        f"Keeping the loss of the same {tokens} within {REACH_NATS} nats of what it is at the "
+        f"trained length of {task.trained_length}"
+    )
+
+
+def clause(task: Task, curve: str) -> str:
+    """What one scheme did; in the past tense, which fits one scheme and several."""
+    measured = longest_measured(task, curve)
+    if not measured:
+        return "had no positions at any of these lengths"
+    reaches = task.reaches(curve)
+    if not reaches:
+        return "could not be judged, as the trained length was not measured"
+    lengths = task.lengths(task.reach_metric)
+    least, most = min(reaches), max(reaches)
+    if most == 0:
+        return f"did not reach even {lengths[0]}"
+    if least == most == measured < lengths[-1]:
+        return f"reached {most} and had no positions further on"
+    times = f" ({most / task.trained_length:.2g}x)" if most > task.trained_length else ""
+    longest = ", the longest length measured" if most == lengths[-1] else ""
+    if least < most:
+        return f"reached between {least} and {most}{times}{longest}, depending on the seed"
+    if longest:
+        return f"reached {most}{times}{longest}"
+    following = next(length for length in lengths if length > most)
+    return f"reached {most}{times} and failed by {following}"
+
+
+def longest_measured(task: Task, curve: str) -> int:
+    """The longest length at which the scheme has a number."""
+    rows = [row for row in task.of(task.reach_metric) if row.curve == curve]
+    return max((row.evaluation_length for row in rows if row.mean is not None), default=0)
+
+
+def difference_sentence(task: Task) -> str:
+    """The best scheme against the reference at the longest length, or the reference's next best."""
+    metric = metric_of(task.reach_metric)
+    length = task.lengths(task.reach_metric)[-1] if task.of(task.reach_metric) else 0
+    found = [
+        row
+        for row in task.differences
+        if row.metric == task.reach_metric and row.evaluation_length == length
+    ]
+    if not found:
+        return ""
+    sign = 1 if metric.lower_is_better else -1
+    best: Difference = min(found, key=lambda row: sign * row.mean)
+    unit = "percentage points" if metric.percent else "nats"
+    low, high = sorted((abs(best.low), abs(best.high)))
+    opening = f"At {length} {task.unit}, {best.curve}"
+    span = f"95% interval {metric.cell(low)} to {metric.cell(high)}, paired by seed and sequence"
+    if best.low <= 0 <= best.high:
+        return (
+            f"{opening} cannot be told from {best.reference}: the difference is "
+            f"{metric.signed(best.mean)} {unit} (95% interval {metric.signed(best.low)} to "
+            f"{metric.signed(best.high)}, paired by seed and sequence)."
+        )
+    side = "below" if best.mean < 0 else "above"
+    return f"{opening} is {metric.cell(abs(best.mean))} {unit} {side} {best.reference} ({span})."
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names as one says them.
+
+    >>> listed(["rope", "nope", "alibi"])
+    'rope, nope and alibi'
+    """
+    *some, last = names
+    return f"{', '.join(some)} and {last}" if some else last

@@ -1,0 +1,72 @@
+"""Scheme, the three hooks through which attention is told where tokens are; and Shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """What a scheme needs to know of the model it serves.
+
+    width: dimensions of a token's vector. heads, head_dim: of attention.
+    trained_length: tokens per training sequence.
+    """
+
+    width: int
+    heads: int
+    head_dim: int
+    trained_length: int
+
+
+class Scheme(nn.Module):
+    """Tells attention where tokens are. This class, unchanged, tells it nothing: it is NoPE.
+
+    A scheme overrides the hooks it needs. Positions always come from the caller, are absolute,
+    count from 0, and need not start at 0 or be consecutive; a scheme builds no `arange` of its own
+    and keeps no cache. Angles and biases are computed in float32 or wider whatever the activations'
+    dtype (bfloat16 cannot count past 256).
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+
+    @property
+    def limit(self) -> int | None:
+        """How many positions the scheme can represent, or None if there is no end."""
+        return None
+
+    @property
+    def stamp(self) -> object:
+        """Changes whenever `rotate` would turn the same keys differently (a cache looks at it)."""
+        return None
+
+    def embed(
+        self, x: Float[Tensor, "batch time width"], positions: Int[Tensor, " time"]
+    ) -> Float[Tensor, "batch time width"]:
+        """Adds to the token embeddings."""
+        return x
+
+    def rotate(
+        self, x: Float[Tensor, "batch heads time head_dim"], positions: Int[Tensor, " time"]
+    ) -> Float[Tensor, "batch heads time head_dim"]:
+        """Turns queries or keys. The number of heads is free: both may come stacked in one call."""
+        return x
+
+    def bias(
+        self, queries: Int[Tensor, " query"], keys: Int[Tensor, " key"]
+    ) -> Float[Tensor, "heads query key"] | None:
+        """Adds to the attention logits, after their division by sqrt(head_dim), before the mask."""
+        return None
+
+
+def angles(
+    positions: Int[Tensor, " time"], inverse_frequencies: Float[Tensor, " pairs"]
+) -> Float[Tensor, "time pairs"]:
+    """Radians, in float64: near position 100,000, float32 angles come in steps of 0.008."""
+    return positions[:, None].double() * inverse_frequencies.to(positions.device, torch.float64)

@@ -1,0 +1,19 @@
+"""Tasks: what a model is trained and measured on. One file each; TASKS lists them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..table import Table
+
+if TYPE_CHECKING:
+    from .base import Task
+
+TASKS: Table[type[Task]] = Table(
+    "task",
+    __name__,
+    {
+        "recall": ".recall:Recall",
+        "text": ".text:Text",
+    },
+)

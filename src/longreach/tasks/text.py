@@ -1,0 +1,98 @@
+"""Text: predict every next token of real documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from math import log
+from typing import Annotated, Literal
+
+import numpy as np
+import torch
+from annotated_types import Ge
+from jaxtyping import Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..corpora.prepare import Corpus, prepare
+from ..errors import InputError
+from .base import Batch, Task
+
+
+class Text(Task):
+    """Predict every next token of held-out documents. Length counts tokens.
+
+    corpus: `stdlib`, `text:FOLDER` or `hf:NAME[:config][@revision]`.
+    vocabulary: size of the byte-pair vocabulary trained on the corpus, or "bytes".
+    digest: of a corpus that is already prepared; spares reading its source again.
+    say: is told what is being prepared.
+    """
+
+    metric = "loss"
+
+    def __init__(
+        self,
+        *,
+        corpus: str = "stdlib",
+        vocabulary: Annotated[int, Ge(257)] | Literal["bytes"] = 1024,
+        digest: str | None = None,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self.corpus: Corpus = prepare(corpus, vocabulary=vocabulary, digest=digest, say=say)
+        self.vocabulary = self.corpus.vocabulary
+
+    @property
+    def data(self) -> str:
+        """Digest of the prepared corpus: its text, split and tokenizer."""
+        return self.corpus.digest
+
+    @cached_property
+    def _train(self) -> Int[Tensor, " tokens"]:
+        return torch.from_numpy(np.asarray(self.corpus.train).astype(np.int32))
+
+    def sample(self, length: int, count: int, generator: torch.Generator) -> Batch:
+        """Windows of length + 1 training tokens from anywhere; all but the first are scored."""
+        room = len(self._train) - length
+        if room < 1:
+            raise InputError(
+                f"the corpus has {len(self._train):,} training tokens: too few for a window of "
+                f"{length + 1}; give more text or a shorter trained_length"
+            )
+        starts = torch.randint(0, room, (count, 1), generator=generator)
+        tokens = self._train[starts + torch.arange(length + 1)].long()
+        scored = torch.ones_like(tokens, dtype=torch.bool)
+        scored[:, 0] = False
+        return Batch(tokens, scored)
+
+    def windows(self, length: int, count: int) -> Int[Tensor, "windows length"]:
+        """One window from each of up to `count` held-out documents that have so many tokens.
+
+        Where in its document a window starts depends on the document and the length alone, so every
+        model is measured on the same text. Raises InputError if no document is long enough.
+        """
+        generator = np.random.default_rng(length)
+        chosen: list[NDArray[np.int64]] = []
+        for document in self.corpus.held_out:
+            if len(document) >= length and len(chosen) < count:
+                start = generator.integers(0, len(document) - length + 1)
+                chosen.append(np.asarray(document[start : start + length]).astype(np.int64))
+        if not chosen:
+            longest = max(len(document) for document in self.corpus.held_out)
+            raise InputError(
+                f"no held-out document has {length} tokens (the longest has {longest}); "
+                "give longer documents, or shorter evaluation_lengths"
+            )
+        return torch.from_numpy(np.stack(chosen))
+
+    @cached_property
+    def token_bytes(self) -> Int[Tensor, " vocabulary"]:
+        """How many bytes of text each token stands for."""
+        return torch.from_numpy(np.asarray(self.corpus.token_bytes))
+
+    def ceiling(self, length: int) -> float:
+        """0 nats: no loss is lower. The real floor, the entropy of the text, is unknown."""
+        return 0.0
+
+    def chance(self, length: int) -> float:
+        """A uniform guess over the vocabulary, in nats per token."""
+        return log(self.vocabulary)

@@ -1,0 +1,208 @@
+"""Trains one model; stopped anywhere, it goes on from its checkpoint to the same weights."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import cos, isfinite, pi
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from . import files
+from .errors import RunError
+from .model.decoder import Decoder, DecoderShape
+from .schemes import SCHEMES
+from .study import Recipe, Training, resolve
+from .tasks import TASKS
+from .tasks.base import Batch, Task
+
+CHECKPOINT_SECONDS = 20.0
+"""A kill loses at most so much work."""
+
+LOG_POINTS = 200
+"""Lines of the training log."""
+
+
+def seed_of(*parts: object) -> int:
+    """A 63-bit seed from what it is for, the same on every machine."""
+    text = json.dumps([str(part) for part in parts])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+def generator_for(*parts: object) -> torch.Generator:
+    """A generator of its own for each use, so that no use disturbs another."""
+    return torch.Generator().manual_seed(seed_of(*parts))
+
+
+def build_task(training: Training) -> Task:
+    """The task of a training. Raises InputError for options it does not have."""
+    kind: Any = TASKS[training.task.name]
+    options = resolve("task", kind, training.task)
+    task: Task = kind(**options, **({"digest": training.data} if training.data else {}))
+    return task
+
+
+def build_model(training: Training, vocabulary: int) -> Decoder:
+    """A model with fresh weights: under one seed the same for every scheme but for its own."""
+    kind = SCHEMES[training.scheme.name]
+    options = resolve("scheme", kind, training.scheme)
+    shape = DecoderShape(vocabulary=vocabulary, **training.model.model_dump())
+    torch.manual_seed(training.seed)
+    return Decoder(shape, kind, training.trained_length, **options)
+
+
+def rate(recipe: Recipe, step: int) -> float:
+    """Learning rate of a step, counted from 0: linear warm-up, then constant or half a cosine."""
+    if step < recipe.warmup:
+        return recipe.learning_rate * (step + 1) / recipe.warmup
+    if recipe.schedule == "constant":
+        return recipe.learning_rate
+    done = (step - recipe.warmup) / max(1, recipe.steps - recipe.warmup)
+    return recipe.learning_rate * 0.5 * (1 + cos(pi * done))
+
+
+def batch_loss(model: Decoder, batch: Batch) -> Float[Tensor, ""]:
+    """Mean loss over the scored tokens, nats per token; other columns' logits are not computed."""
+    last = batch.last
+    logits = model(batch.tokens[:, :-1], last=last)
+    targets = batch.tokens[:, -last:].masked_fill(~batch.scored[:, -last:], -100)
+    return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
+
+
+@dataclass
+class Progress:
+    """Where a training stands: what a checkpoint holds besides tensors."""
+
+    step: int = 0
+    overlap: int = 0
+    log: list[dict[str, float]] = field(default_factory=list)
+    pending: list[float] = field(default_factory=list)
+
+
+def train(
+    training: Training,
+    task: Task,
+    *,
+    held_out: Int[Tensor, "sequences time"] | None = None,
+    checkpoint: Path | None = None,
+    tell: Callable[[int, float], None] = lambda step, loss: None,
+) -> tuple[Decoder, Progress]:
+    """Trains a model; returns it with its log (step, loss, learning_rate) and overlap.
+
+    held_out: evaluation sequences of the trained length; how many training sequences are among
+        them is counted as the overlap.
+    checkpoint: a file kept up to date while training, and gone on from if it is there; the weights
+        that come out are the same, bit for bit, as without an interruption.
+    tell: called after each step with the number of steps done and the batch's loss.
+    Raises RunError if the loss is no longer a number.
+    """
+    recipe = training.training
+    model = build_model(training, task.vocabulary)
+    data = generator_for("train", training.task.label, training.seed)
+    optimizer = torch.optim.AdamW(
+        model.parameters(),
+        lr=recipe.learning_rate,
+        weight_decay=recipe.weight_decay,
+        fused=True,
+    )
+    progress = Progress()
+    if checkpoint is not None:
+        progress = restore(checkpoint, model, optimizer, data) or progress
+    every = max(1, recipe.steps // LOG_POINTS)
+    held = None if held_out is None else fingerprints(held_out)
+    saved = time.monotonic()
+    model.train()
+    while progress.step < recipe.steps:
+        optimizer.param_groups[0]["lr"] = rate(recipe, progress.step)
+        batch = task.sample(training.trained_length, recipe.batch, data)
+        if held is not None:
+            progress.overlap += int(torch.isin(fingerprints(batch.tokens), held).sum())
+        loss = batch_loss(model, batch)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        if recipe.clip:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
+        optimizer.step()
+        value = loss.item()
+        if not isfinite(value):
+            raise RunError(
+                f"{training.scheme.label} on {training.task.label}, seed {training.seed}: "
+                f"the loss is {value} at step {progress.step}; "
+                "lower training.learning_rate or set training.clip"
+            )
+        progress.step += 1
+        progress.pending.append(value)
+        if progress.step % every == 0 or progress.step == recipe.steps:
+            note(progress, optimizer.param_groups[0]["lr"])
+        if checkpoint is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
+            keep(checkpoint, model, optimizer, data, progress)
+            saved = time.monotonic()
+        tell(progress.step, value)
+    return model.eval(), progress
+
+
+def fingerprints(tokens: Int[Tensor, "batch time"]) -> Int[Tensor, " batch"]:
+    """A 64-bit number for each sequence (a polynomial in its tokens, overflow wanted)."""
+    powers = torch.full((tokens.shape[1],), 6364136223846793005).cumprod(0)
+    return ((tokens + 1) * powers).sum(1)
+
+
+def note(progress: Progress, learning_rate: float) -> None:
+    """Adds a line to the log: the mean loss since the last one."""
+    mean = sum(progress.pending) / len(progress.pending)
+    progress.log.append({"step": progress.step, "loss": mean, "learning_rate": learning_rate})
+    progress.pending.clear()
+
+
+def keep(
+    path: Path,
+    model: Decoder,
+    optimizer: torch.optim.Optimizer,
+    data: torch.Generator,
+    progress: Progress,
+) -> None:
+    """Writes a checkpoint, whole or not at all."""
+    tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+    for number, state in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{number}.{name}": value for name, value in state.items()}
+    tensors["data"] = data.get_state()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    about = {"progress": json.dumps(vars(progress))}
+    files.replace(path, lambda aside: save_file(tensors, aside, metadata=about))
+
+
+def restore(
+    path: Path, model: Decoder, optimizer: torch.optim.Optimizer, data: torch.Generator
+) -> Progress | None:
+    """Loads a checkpoint into model, optimizer and generator; None if there is none to read."""
+    if not path.is_file():
+        return None
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            progress = Progress(**json.loads(file.metadata()["progress"]))
+    except (SafetensorError, KeyError, ValueError):
+        # Checkpoints appear whole, so this one was damaged from outside. Nothing recorded hangs on
+        # it: the training starts again.
+        return None
+    model.load_state_dict(
+        {n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")}
+    )
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        if name.startswith("optimizer."):
+            _, number, key = name.split(".")
+            state.setdefault(int(number), {})[key] = tensor
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+    data.set_state(tensors["data"])
+    return progress

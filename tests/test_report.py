@@ -1,0 +1,589 @@
+"""The report: its statistics against other oracles, what it must not hide, and the page itself."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from longreach import report
+from longreach.errors import InputError
+from longreach.report.aggregate import interval
+from longreach.report.figures import figures
+from longreach.report.intervals import bootstrap, fraction_interval
+from longreach.report.picture import Picture, spread
+from longreach.report.summarise import Summary, finish, reach_of, summarise
+from longreach.report.tables import Entry, difference_table, markdown, score_table
+from longreach.report.verdict import verdict
+from longreach.results import Results, Row
+from report_fixture import write_runs
+
+ROW = Row(
+    training="d",
+    scheme="rope",
+    task="recall",
+    seed=0,
+    repair=None,
+    trained_length=64,
+    evaluation_length=64,
+    metric="exact_match",
+    first_position=64,
+    last_position=64,
+    value=1.0,
+    low=None,
+    high=None,
+    count=128,
+)
+
+
+def summary_of(folder: Path, **options) -> Summary:
+    return summarise(Results.read(write_runs(folder, **options)))
+
+
+def task_of(summary: Summary, label: str):
+    return next(task for task in summary.tasks if task.label == label)
+
+
+def aggregate(task, curve: str, metric: str, length: int):
+    (found,) = (
+        row
+        for row in task.aggregates
+        if (row.curve, row.metric, row.evaluation_length) == (curve, metric, length)
+    )
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = write_runs(tmp_path_factory.mktemp("report") / "quick", weak=("rope", 1))
+    assert report.write(folder) == folder / "report.html"
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(folder) -> str:
+    return (folder / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def markdown_text(folder) -> str:
+    return (folder / "summary.md").read_text(encoding="utf-8")
+
+
+# Statistics
+
+
+@pytest.mark.parametrize("items", [30, 200])
+def test_bootstrap_of_one_seed_is_scipys(items):
+    values = np.random.default_rng(items).gamma(2.0, size=items)
+    theirs = stats.bootstrap(
+        (values,), np.mean, n_resamples=9999, method="percentile", rng=np.random.default_rng(1)
+    ).confidence_interval
+    width = theirs.high - theirs.low
+    np.testing.assert_allclose(bootstrap(values[None]), theirs, atol=0.06 * width, rtol=0)
+
+
+def test_bootstrap_draws_seeds_and_items_at_once():
+    """Oracle: resampled one by one with index arrays, never with weights."""
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(5, 1)) + rng.normal(size=(1, 40)) + rng.normal(size=(5, 40))
+    means = [
+        values[rng.integers(5, size=5)][:, rng.integers(40, size=40)].mean() for _ in range(9999)
+    ]
+    theirs = np.quantile(means, [0.025, 0.975])
+    np.testing.assert_allclose(bootstrap(values), theirs, atol=0.06 * np.ptp(theirs), rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "seed_sd", "least", "most"),
+    [
+        (5, 0.0, 0.92, 1.0),  # nothing but sequences: as good as its name, or cautious
+        (3, 1.0, 0.66, 0.84),  # three seeds that differ: their [lowest, highest], 3 in 4
+    ],
+)
+def test_coverage_is_what_the_docstring_says(seeds, seed_sd, least, most):
+    rng = np.random.default_rng(0)
+    covered = []
+    for _ in range(300):
+        values = rng.normal(0, seed_sd, (seeds, 1)) + rng.normal(0, 0.3, (1, 60))
+        values += rng.normal(0, 0.1, (seeds, 60))
+        low, high = bootstrap(values)
+        covered.append(low <= 0 <= high)
+    assert least <= np.mean(covered) <= most
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_an_interval_of_all_right_or_all_wrong_has_width(value):
+    low, high = fraction_interval(np.full((3, 100), value))
+    z = stats.norm.ppf(0.975)
+    edge = z**2 / (100 + z**2)  # Wilson's interval at 0, written out
+    assert high - low == pytest.approx(edge, rel=1e-9)
+    assert low <= value <= high
+
+
+def test_a_fraction_is_as_uncertain_as_the_wider_of_the_two_says():
+    apart = np.repeat([[0.0], [1.0], [1.0]], 100, axis=1)  # seeds differ, sequences do not
+    assert fraction_interval(apart) == (0.0, 1.0)
+    alike = np.tile(np.arange(100) < 30, (3, 1)).astype(float)
+    low, high = fraction_interval(alike)
+    theirs = stats.binomtest(30, 100).proportion_ci(method="wilson")
+    assert low <= theirs.low
+    assert high >= theirs.high
+
+
+def test_the_interval_is_about_the_reported_value_where_that_is_a_ratio():
+    documents = np.array([[1.0, 2.0, 3.0]])
+    low, high = interval("bits_per_byte", 2.5, documents)
+    assert (low, high) == pytest.approx(np.array(bootstrap(documents)) + 0.5)
+
+
+def test_aggregates_are_over_seeds(tmp_path):
+    summary = summary_of(tmp_path / "runs")
+    task = task_of(summary, "text")
+    values = [
+        row.value
+        for row in summary.results.rows
+        if (row.scheme, row.metric, row.evaluation_length) == ("rope", "last_loss", 256)
+    ]
+    found = aggregate(task, "rope", "last_loss", 256)
+    assert len(values) == found.seeds == 3
+    assert found.mean == pytest.approx(np.mean(values))
+    assert found.sd == pytest.approx(np.std(values, ddof=1))
+    assert (found.least, found.most) == (min(values), max(values))
+    assert found.low < found.mean < found.high
+    assert found.count == 40
+
+
+def test_differences_are_paired(tmp_path):
+    """Schemes share seeds and documents; the spread that they share must cancel."""
+    task = task_of(summary_of(tmp_path / "runs"), "text")
+    (found,) = (
+        row
+        for row in task.differences
+        if (row.curve, row.metric, row.evaluation_length) == ("alibi", "last_loss", 512)
+    )
+    assert found.reference == "rope"
+    assert found.mean == pytest.approx(-1.35, abs=0.01)  # 3 doublings of 0.45 nats
+    alone = aggregate(task, "alibi", "last_loss", 512)
+    assert found.high - found.low < 0.1 * (alone.high - alone.low)
+
+
+# Reach and the bar
+
+
+@pytest.mark.parametrize(
+    ("scores", "ceiling", "reached"),
+    [
+        ({32: 1.0, 64: 0.95, 128: 0.5}, {}, 64),
+        ({32: 0.5, 64: 1.0, 128: 1.0}, {}, 0),  # the shortest fails
+        ({32: 1.0, 64: 0.62, 128: 0.55}, {64: 0.65, 128: 0.6}, 128),  # near a falling ceiling
+        ({32: 1.0, 64: 0.55}, {64: 0.65}, 32),
+        ({32: 1.0, 64: None}, {}, 32),  # past the limit
+        ({32: 0.9}, {32: 1.0}, 32),  # at the bar is enough
+    ],
+)
+def test_reach_of_a_fraction_is_held_to_the_ceiling(scores, ceiling, reached):
+    rows = [replace(ROW, evaluation_length=n, value=value) for n, value in scores.items()]
+    assert reach_of(rows, metric="exact_match", ceiling=ceiling) == reached
+
+
+@pytest.mark.parametrize(
+    ("losses", "reached"),
+    [
+        ({32: 9.0, 64: 2.0, 128: 2.04, 256: 2.06}, 128),  # below the trained length: not asked
+        ({64: 2.0, 128: 1.5, 256: 2.04}, 256),  # held to the trained length, not to the best
+        ({64: 2.0, 128: 2.2, 256: 2.0}, 64),  # a hole ends it
+        ({64: 2.0, 128: None}, 64),
+        ({32: 2.0, 128: 2.0}, None),  # nothing to start from
+        ({64: None, 128: None}, None),
+    ],
+)
+def test_reach_of_a_loss_is_held_to_the_trained_length(losses, reached):
+    rows = [
+        replace(ROW, metric="last_loss", evaluation_length=n, value=value)
+        for n, value in losses.items()
+    ]
+    rows += [replace(row, metric="loss", value=0.0) for row in rows]  # the mean has no say
+    assert reach_of(rows, metric="loss", ceiling={64: 0.0}) == reached
+
+
+def test_a_run_below_the_bar_is_flagged_and_kept(tmp_path):
+    summary = summary_of(tmp_path / "runs", weak=("rope", 1))
+    assert [(done.scheme, done.task, done.seed) for done in summary.flagged] == [
+        ("rope", "recall", 1)
+    ]
+    task = task_of(summary, "recall")
+    assert aggregate(task, "rope", "exact_match", 64).seeds == 3
+    assert "3 (1 flagged)" in markdown(score_table(task, "exact_match"))
+
+
+def test_the_bar_is_a_share_of_the_ceiling(tmp_path):
+    run = Results.read(write_runs(tmp_path / "runs", schemes=["rope"], seeds=[0])).runs[0]
+    run = replace(run, rows=(replace(ROW, value=0.78),))
+    assert not finish(run, metric="exact_match", ceiling={64: 0.8}).flagged
+    assert finish(run, metric="exact_match", ceiling={64: 0.9}).flagged
+
+
+# Words and tables
+
+
+def test_summary_says_what_was_found(markdown_text):
+    for line in (
+        "# quick",
+        "How far past 64 tokens does each scheme reach?",
+        "**text**: Keeping the loss of the same last 16 tokens within 0.05 nats of what it is at "
+        "the trained length of 64, alibi reached 512 (8x), the longest length measured; rope "
+        "reached 64 and failed by 128; learned reached 64 and had no positions further on. At 512 "
+        "tokens, alibi is 1.350 nats below rope (95% interval 1.350 to 1.350, "
+        "paired by seed and sequence).",
+        "18 of 18 runs complete.",
+        "Flagged, and kept in every number: rope on recall, seed 1",
+        "| scheme | seeds | 32 | 64 (trained) | 128 | 256 | 512 | reach |",
+        "| learned | 3 | **99.2 ± 0.8** | **99.2 ± 0.8** | past limit | past limit | past limit |",
+        "| ceiling |  | 100.0 | 100.0 | 97.0 | 94.0 | 91.0 |  |",
+        "| chance |  | 6.2 | 6.2 | 6.2 | 6.2 | 6.2 |  |",
+        "![Loss of the same last tokens: text](figures/text-last-loss.svg)",
+        "Read with care: the mean over all positions of a window falls with length even for a "
+        "model that ignores long context",
+        "- command: longreach run quick --out runs/quick",
+        "With 3 seeds these intervals are too narrow",
+    ):
+        assert line in markdown_text
+
+
+def test_past_limit_is_seen_in_every_table_and_figure(tmp_path):
+    summary = summary_of(tmp_path / "runs", schemes=["alibi", "learned"])
+    for task in summary.tasks:
+        for metric in task.metrics:
+            learned = score_table(task, metric).rows[1]
+            assert learned[0] == Entry("learned")
+            assert learned.count(Entry("past limit")) == 3
+    for figure in figures(summary):
+        if figure.metric != "training_loss":
+            assert '"learned ends"' in json.dumps(figure.spec)
+            assert "learned ends at the cross" in figure.caption
+            assert "where it ends" in figure.description
+            assert figure.data.count("past_limit") == 3
+
+
+def test_the_best_of_a_column_is_bold_in_the_metrics_own_direction(tmp_path):
+    summary = summary_of(tmp_path / "runs", schemes=["rope", "alibi"])
+    for label, metric in (("recall", "exact_match"), ("text", "last_loss"), ("text", "loss")):
+        rope, alibi = score_table(task_of(summary, label), metric).rows[:2]
+        assert (rope[-2].best, alibi[-2].best) == (False, True)
+
+
+def test_a_mean_over_one_seed_has_no_spread(tmp_path):
+    task = task_of(summary_of(tmp_path / "runs", schemes=["alibi"], seeds=[4]), "text")
+    (row,) = score_table(task, "last_loss").rows
+    assert "±" not in row[2].text
+    assert aggregate(task, "alibi", "last_loss", 64).sd is None
+    assert difference_table(task) is None
+    assert "below" not in verdict(task)
+
+
+def test_markup_in_a_label_stays_text(tmp_path):
+    summary = summary_of(tmp_path / "runs", schemes=["a|b<i>", "alibi"], tasks=["text"])
+    text = markdown(score_table(summary.tasks[0], "loss"))
+    assert "| a\\|b&lt;i> | 3 |" in text
+    rows = text.splitlines()
+    assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
+
+
+def test_a_difference_that_may_be_none_is_called_so(tmp_path):
+    task = task_of(summary_of(tmp_path / "runs", schemes=["learned", "foo"]), "text")
+    level = [replace(row, low=-0.1, high=0.1, mean=0.01) for row in task.differences]
+    text = verdict(
+        replace(task, differences=tuple(replace(r, evaluation_length=512) for r in level))
+    )
+    assert "foo cannot be told from learned: the difference is +0.010 nats" in text
+
+
+# Figures
+
+
+def test_names_at_line_ends_keep_apart():
+    placed = spread([10.0, 11.0, 12.0, 300.0, 319.0, 320.0], gap=16, end=320)
+    assert sorted(placed) == placed
+    assert min(np.diff(placed)) >= 16
+    assert max(placed) <= 320
+
+
+def test_a_scheme_that_blows_up_leaves_the_picture_and_the_caption_says_so(tmp_path):
+    summary = summary_of(
+        tmp_path / "runs", schemes=["nope", "rope", "alibi"], tasks=["text"], blow_up="nope"
+    )
+    (figure,) = (f for f in figures(summary) if f.metric == "last_loss")
+    assert "nope rises past it, to 121.9" in figure.caption
+    tops = [
+        layer["encoding"]["y"]["scale"]["domain"][1]
+        for layer in figure.spec["layer"]
+        if "scale" in layer["encoding"].get("y", {})
+    ]
+    assert tops
+    assert max(tops) < 4
+    assert '"nope \\u2191"' in json.dumps(figure.spec)
+
+
+@pytest.mark.parametrize(
+    ("highest", "cut"),
+    [([2.2, 2.3, 90.0], {"c"}), ([2.2, 2.3, 3.0], set()), ([2.2, 90.0], set()), ([90.0], set())],
+)
+def test_only_an_outlier_among_several_is_cut(highest, cut):
+    curves = "abc"[: len(highest)]
+    lines = [
+        {"curve": curve, "x": x, "mean": mean, "low": None, "high": None}
+        for curve, high in zip(curves, highest, strict=True)
+        for x, mean in ((64, 2.0), (128, high))
+    ]
+    assert set(Picture(curves=curves, lines=lines, x="x", y="y").cut) == cut
+
+
+def test_curves_keep_their_look_from_figure_to_figure(tmp_path):
+    summary = summary_of(tmp_path / "runs")
+    domains = {
+        tuple(layer["encoding"]["color"]["scale"]["domain"])
+        for figure in figures(summary)
+        for layer in figure.spec["layer"]
+        if "color" in layer["encoding"]
+    }
+    assert domains == {("rope", "alibi", "learned")}
+
+
+def test_files_of_figures(folder):
+    names = {path.name for path in (folder / "figures").iterdir()}
+    stems = {"recall-exact-match", "text-loss", "text-loss-by-position", "text-last-loss"}
+    stems |= {"recall-training-loss", "text-training-loss"}
+    assert names == {f"{stem}.{kind}" for stem in stems for kind in ("svg", "png")}
+    for stem in stems:
+        assert (folder / "figures" / f"{stem}.png").read_bytes().startswith(b"\x89PNG")
+        assert "Line chart of" in (folder / "figures" / f"{stem}.svg").read_text()
+
+
+# study.json
+
+
+def test_study_json_holds_every_number(folder):
+    content = json.loads(
+        (folder / "study.json").read_text(), parse_constant=lambda name: pytest.fail(name)
+    )
+    assert content["format"] == 1
+    assert content["study"]["name"] == "quick"
+    assert len(content["runs"]) == 18
+    assert {"digest", "scheme", "task", "seed", "parameters", "seconds", "flagged", "reach"} <= set(
+        content["runs"][0]
+    )
+    past = [row for row in content["aggregates"] if row["status"] == "past_limit"]
+    assert len(past) == 3 * 5
+    assert all(row["mean"] is None and row["scheme"] == "learned" for row in past)
+    measured = [row for row in content["aggregates"] if row["status"] == "measured"]
+    assert all(row["low"] <= row["mean"] <= row["high"] for row in measured)
+
+
+# Runs that are not all there
+
+
+def test_missing_runs_are_counted_and_strangers_named(tmp_path):
+    folder = write_runs(tmp_path / "runs", tasks=["text"], unfinished=4)
+    stranger = folder / "stranger"
+    stranger.mkdir()
+    (stranger / "training.json").write_text("{}")
+    report.write(folder)
+    for name in ("summary.md", "report.html"):
+        text = (folder / name).read_text(encoding="utf-8")
+        assert "5 of 9 runs complete" in text
+        assert "Left alone, as they belong to no run of this plan: stranger." in text
+    assert list(stranger.iterdir()) == [stranger / "training.json"]
+
+
+def test_no_finished_run_is_an_error_that_says_so(tmp_path):
+    folder = write_runs(tmp_path / "runs", unfinished=18)
+    with pytest.raises(InputError, match=r"no finished run in .*runs yet"):
+        report.write(folder)
+    assert [path.name for path in folder.iterdir()] == ["plan.json"]
+
+
+def test_a_scheme_with_nothing_within_its_limit(tmp_path):
+    summary = summary_of(tmp_path / "runs", schemes=["alibi", "learned"], lengths=(128, 256))
+    text = verdict(task_of(summary, "recall"))
+    assert "learned had no positions at any of these lengths" in text
+    (figure,) = (f for f in figures(summary) if f.metric == "exact_match")
+    assert "learned has no line" in figure.caption
+
+
+def test_runs_measured_on_other_sequences_are_refused(tmp_path, monkeypatch):
+    results = Results.read(write_runs(tmp_path / "runs", schemes=["alibi"], tasks=["recall"]))
+    whole = type(results.runs[0]).items.fget
+    monkeypatch.setattr(
+        type(results.runs[0]),
+        "items",
+        property(lambda run: {k: v[: 100 + run.rows[0].seed] for k, v in whole(run).items()}),
+    )
+    with pytest.raises(InputError, match="101 and 100 sequences"):
+        summarise(results)
+
+
+def test_a_report_made_twice_is_the_same(folder, tmp_path):
+    again = tmp_path / "again"
+    shutil.copytree(folder, again, ignore=shutil.ignore_patterns("figures", "report.html"))
+    (again / "summary.md").unlink()
+    report.write(again)
+    for name in ("report.html", "summary.md", "study.json"):
+        assert (again / name).read_bytes() == (folder / name).read_bytes()
+    assert not [path for path in again.rglob(".*")]  # nothing left aside
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "page"
+    report.put(path, b"old")
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        report.put(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_no_torch_and_a_light_import(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "copy")
+    code = (
+        "import sys; from pathlib import Path; import longreach.report as report\n"
+        "assert not {'altair', 'vl_convert', 'scipy', 'jinja2'} & set(sys.modules)\n"
+        f"report.write(Path({str(tmp_path / 'copy')!r}))\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# The page
+
+
+class Outline(HTMLParser):
+    """Headings, links and open elements of a page."""
+
+    void = {"meta", "br", "img", "link", "input", "hr"}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.headings: list[int] = []
+        self.links: list[str] = []
+        self.tags: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        if tag not in self.void:
+            self.open.append(tag)
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+        for name, value in attrs:
+            if name in ("src", "href", "data", "action", "srcset", "poster"):
+                self.links.append(value)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def outline(page: str) -> Outline:
+    found = Outline()
+    found.feed(page)
+    found.close()
+    assert found.open == []
+    return found
+
+
+def test_the_page_is_whole_and_asks_for_nothing(page):
+    found = outline(page)
+    assert found.headings[0] == 1
+    assert found.headings.count(1) == 1
+    assert max(np.diff(found.headings)) <= 1
+    assert all(link.startswith(("data:text/csv", "#")) for link in found.links)
+    assert len([link for link in found.links if link.startswith("data:")]) == 6
+    addresses = set(re.findall(r"https?://[^\s\"'`)<\\]+", page))
+    assert {address.split("/")[2] for address in addresses} <= {
+        "www.w3.org",  # names of XML
+        "vega.github.io",  # schema names and the editor, which the menu does not offer
+        "github.com",  # an issue, in a warning
+    }
+    assert {target[0] for target in re.findall(r"url\((.)", page.split("<script>")[0])} == {"#"}
+    ids = re.findall(r'\bid="([^"]+)"', page.split("<script>")[0])
+    assert len(ids) == len(set(ids))
+    assert "default-src 'none'" in page
+    assert len(page.encode()) < 2_500_000
+
+
+def test_markup_in_names_is_shown_and_not_run(tmp_path):
+    folder = write_runs(
+        tmp_path / "runs",
+        tasks=["text"],
+        seeds=[0],
+        schemes=["<script>alert(3)</script>", "alibi"],
+        name="<script>alert(1)</script>",
+        question="</title><img src=x onerror=alert(2)> & more?",
+    )
+    page = report.write(folder).read_text(encoding="utf-8")
+    assert "<script>alert" not in page
+    assert "<img src=x" not in page
+    assert outline(page).tags.count("script") == 2
+
+
+CHROMIUM = "/usr/bin/chromium"
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="no chromium")
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_in_a_browser(folder, width, scheme):
+    from playwright.sync_api import sync_playwright
+
+    said: list[str] = []
+    asked: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True
+        )
+        tab = context.new_page()
+        tab.on("console", lambda message: said.append(message.text))
+        tab.on("pageerror", lambda error: said.append(str(error)))
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.goto((folder / "report.html").as_uri())
+        tab.wait_for_function("document.querySelectorAll('svg.marks').length === 6")
+        sizes = tab.evaluate(
+            "[...document.querySelectorAll('svg.marks')].map(s => s.getBoundingClientRect())"
+            ".map(r => [r.left, r.right, r.height])"
+        )
+        overflow = tab.evaluate("document.documentElement.scrollWidth - innerWidth")
+        labels = tab.evaluate(
+            "[...document.querySelectorAll('.chart [aria-roledescription=visualization]')]"
+            ".map(e => e.getAttribute('aria-label'))"
+        )
+        with tab.expect_download() as download:
+            tab.get_by_text("Numbers as CSV").first.click()
+        csv = Path(download.value.path()).read_text()
+        tab.locator(".chart summary").first.click()
+        with tab.expect_download() as download:
+            tab.get_by_text("Save as PNG").first.click()
+        png = Path(download.value.path()).read_bytes()
+        browser.close()
+    assert said == []
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert len(sizes) == 6
+    for left, right, height in sizes:
+        assert 0 <= left < right <= width
+        assert right - left > 0.7 * min(width, 1024)
+        assert height > 300
+    assert overflow <= 0
+    assert len(labels) == 6
+    assert all(label.startswith("Line chart of") for label in labels)
+    assert csv.startswith("scheme,repair,evaluation_length")
+    assert png.startswith(b"\x89PNG")
