@@ -53,6 +53,12 @@ class Cell:
     command: str
 
     @property
+    def label(self) -> str:
+        """For people."""
+        training = self.training
+        return f"{training.scheme.label} on {training.task.label}, seed {training.seed}"
+
+    @property
     def folder(self) -> Path:
         """Where the finished run is."""
         return self.out / self.training.digest

@@ -20,6 +20,7 @@ app = typer.Typer(
     help="How far past its training length does a transformer reach, and why does it stop there?",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # Boxes would cut an error message into lines.
     context_settings={"token_normalize_func": lambda word: word.replace("_", "-")},
 )
 

@@ -61,7 +61,9 @@ class Row:
     @property
     def item_key(self) -> str:
         """Under this name, items.safetensors holds the value of each sequence or document."""
-        return f"{self.metric}@{self.evaluation_length}:{self.first_position}-{self.last_position}"
+        worn = f"+{self.repair}" if self.repair else ""
+        positions = f"{self.first_position}-{self.last_position}"
+        return f"{self.metric}@{self.evaluation_length}:{positions}{worn}"
 
 
 ROW_FIELDS = tuple(field.name for field in fields(Row))

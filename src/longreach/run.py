@@ -11,7 +11,7 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -226,14 +226,22 @@ def _work(cell: Cell) -> str:
             spoke, told = now, step
 
     fulfil(cell, tell)
-    return f"{cell.training.scheme.label} on {cell.training.task.label}, seed {cell.training.seed}"
+    return cell.label
 
 
 def execute(cells: Sequence[Cell], workers: int, display: Display) -> None:
-    """Fulfils cells in so many processes of one thread each.
+    """Fulfils cells, one thread each: here if one at a time, else in so many processes.
 
     Raises RunError that names every run that failed; a full disk or a lost worker stops the rest.
     """
+    if min(workers, len(cells)) == 1:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            _collect((_here(cell, display) for cell in cells), display)
+        finally:
+            torch.set_num_threads(threads)
+        return
     context = multiprocessing.get_context("spawn")
     told = context.Queue()
     pool = ProcessPoolExecutor(
@@ -246,7 +254,7 @@ def execute(cells: Sequence[Cell], workers: int, display: Display) -> None:
     listener = threading.Thread(target=_listen, args=(told, display, stop), daemon=True)
     listener.start()
     try:
-        _collect([pool.submit(_work, cell) for cell in cells], display)
+        _collect(as_completed([pool.submit(_work, cell) for cell in cells]), display)
     except BaseException:
         for process in list((pool._processes or {}).values()):
             process.kill()
@@ -259,9 +267,27 @@ def execute(cells: Sequence[Cell], workers: int, display: Display) -> None:
     pool.shutdown()
 
 
-def _collect(futures: Sequence[Future[str]], display: Display) -> None:
+def _here(cell: Cell, display: Display) -> Future[str]:
+    """One cell in this process, as a future that is done."""
+    done: Future[str] = Future()
+    told = 0
+
+    def tell(step: int, loss: float) -> None:
+        nonlocal told
+        display.advance(step - told)
+        told = step
+
+    try:
+        fulfil(cell, tell)
+        done.set_result(cell.label)
+    except (RunError, OSError) as error:
+        done.set_exception(error)
+    return done
+
+
+def _collect(futures: Iterable[Future[str]], display: Display) -> None:
     failures = []
-    for future in as_completed(futures):
+    for future in futures:
         try:
             display.finish(future.result())
         except RunError as error:

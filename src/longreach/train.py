@@ -85,7 +85,7 @@ class Progress:
 
     step: int = 0
     overlap: int = 0
-    log: list[dict[str, float]] = field(default_factory=list)
+    log: list[dict[str, int | float]] = field(default_factory=list)
     pending: list[float] = field(default_factory=list)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -14,6 +14,7 @@ from torch import Tensor
 from ..results import Row
 
 
+@runtime_checkable
 class Measurable(Protocol):
     """What a measurement needs of a model: logits, and how many positions it can represent."""
 

@@ -42,8 +42,6 @@ class LayerCache:
             shape = (*keys.shape[:2], self.capacity, keys.shape[3])
             self._keys, self._turned, self._values = (keys.new_empty(shape) for _ in range(3))
         start, end = self.length, self.length + keys.shape[2]
-        if end > self.capacity:
-            raise InputError(f"the cache holds {self.capacity} tokens; {end} were asked for")
         self._keys[:, :, start:end] = keys
         self._values[:, :, start:end] = values
         fresh = start if scheme.stamp is self._stamp else 0
@@ -60,6 +58,7 @@ class Cache:
     """
 
     def __init__(self, layers: int, capacity: int) -> None:
+        self.capacity = capacity
         self.layers = [LayerCache(capacity) for _ in range(layers)]
         self.positions: Int[Tensor, " all"] = torch.empty(0, dtype=torch.long)
 
@@ -67,6 +66,12 @@ class Cache:
         return len(self.positions)
 
     def advance(self, positions: Int[Tensor, " new"]) -> Int[Tensor, " all"]:
-        """Notes the positions of the tokens about to be read; returns those of all."""
+        """Notes the positions of the tokens about to be read; returns those of all.
+
+        Raises InputError, and notes nothing, if there is no room for them.
+        """
+        end = len(self) + len(positions)
+        if end > self.capacity:
+            raise InputError(f"the cache holds {self.capacity} tokens; {end} were asked for")
         self.positions = torch.cat([self.positions.to(positions.device), positions])
         return self.positions

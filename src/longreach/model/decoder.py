@@ -110,9 +110,9 @@ class Decoder(nn.Module):
         if positions is None:
             start = 0 if cache is None or not len(cache) else int(cache.positions[-1]) + 1
             positions = torch.arange(start, start + tokens.shape[1], device=tokens.device)
+        x = self.scheme.embed(self.tokens(tokens), positions)  # First: it may refuse a position.
         keys = positions if cache is None else cache.advance(positions)
         places = Places.of(self.scheme, positions, keys)
-        x = self.scheme.embed(self.tokens(tokens), positions)
         for number, block in enumerate(self.blocks):
             x = block(
                 x,
@@ -147,10 +147,13 @@ class Decoder(nn.Module):
     def using(self, spectrum: Spectrum) -> Iterator[None]:
         """Wears another spectrum for a while; the weights are not touched.
 
-        Raises InputError if the scheme does not rotate.
+        Raises InputError if the scheme does not rotate, or has another number of pairs.
         """
         if not self._rotates:
             raise InputError(f"{type(self.scheme).__name__} does not rotate: no spectrum to change")
+        pairs, given = self.shape.width // self.shape.heads // 2, len(spectrum.inverse_frequencies)
+        if given != pairs:
+            raise InputError(f"the spectrum has {given} pairs; each head of this model has {pairs}")
         worn, self.scheme.spectrum = self.scheme.spectrum, spectrum  # type: ignore[assignment]
         try:
             yield

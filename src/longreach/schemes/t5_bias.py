@@ -10,6 +10,7 @@ from annotated_types import Ge
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from ..errors import InputError
 from .base import Scheme, Shape
 
 
@@ -35,6 +36,10 @@ class T5Bias(Scheme):
         max_distance: Annotated[int, Ge(2)] = 128,
     ) -> None:
         super().__init__(shape)
+        if max_distance <= buckets // 2:
+            raise InputError(
+                f"max_distance must be above half the buckets, {buckets // 2}, got {max_distance}"
+            )
         self.buckets = buckets
         self.max_distance = max_distance
         self.table = nn.Embedding(buckets, shape.heads)

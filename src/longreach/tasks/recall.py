@@ -27,7 +27,7 @@ class Recall(Task):
 
     >>> batch = Recall(symbols=6).sample(8, 1, torch.Generator().manual_seed(0))
     >>> batch.tokens.tolist(), batch.scored.tolist()[0][-2:]
-    ([[3, 2, 7, 2, 4, 5, 2, 7, 2]], [False, True])
+    ([[7, 7, 5, 2, 6, 7, 4, 5, 2]], [False, True])
     """
 
     metric = "exact_match"
@@ -44,26 +44,23 @@ class Recall(Task):
         if length < 4:
             raise InputError(f"recall needs at least 4 tokens, got length {length}")
         rows = torch.arange(count)
+        # One symbol fewer leaves a gap for the query, over which larger ids are moved below. The
+        # draws of the ambiguous form are, in order, those of the program this task comes from.
+        end = self.vocabulary if self.ambiguous else self.vocabulary - 1
+        tokens = torch.randint(FIRST_SYMBOL, end, (count, length), generator=generator)
         source = torch.randint(1, length // 2, (count,), generator=generator)
         if self.ambiguous:
-            tokens = self._symbols((count, length), generator)
-            tokens[:, -1] = tokens[rows, source]
+            query = tokens[rows, source]
         else:
-            query = self._symbols((count,), generator)
-            # The others, uniformly: skip over the query's own id.
-            tokens = torch.randint(0, self.symbols - 1, (count, length), generator=generator)
-            tokens += FIRST_SYMBOL
+            query = torch.randint(FIRST_SYMBOL, self.vocabulary, (count,), generator=generator)
             tokens += tokens >= query[:, None]
             tokens[rows, source] = query
-            tokens[:, -1] = query
+        tokens[:, -1] = query
         answer = tokens[rows, source + 1]
         whole = torch.cat([tokens, answer[:, None]], dim=1)
         scored = torch.zeros_like(whole, dtype=torch.bool)
         scored[:, -1] = True
         return Batch(whole, scored)
-
-    def _symbols(self, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
-        return torch.randint(FIRST_SYMBOL, self.vocabulary, shape, generator=generator)
 
     def ceiling(self, length: int) -> float:
         """1, or for the ambiguous form the accuracy of predicting the most frequent successor."""

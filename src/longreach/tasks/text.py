@@ -52,6 +52,8 @@ class Text(Task):
 
     def sample(self, length: int, count: int, generator: torch.Generator) -> Batch:
         """Windows of length + 1 training tokens from anywhere; all but the first are scored."""
+        if length < 1:
+            raise InputError(f"text needs windows of at least 1 token, got length {length}")
         room = len(self._train) - length
         if room < 1:
             raise InputError(

@@ -1,0 +1,93 @@
+"""Imports point one way, and what needs no model does not import torch."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import longreach
+
+PACKAGE = Path(longreach.__file__).parent
+
+LAYERS = [
+    ["errors", "files", "home"],
+    ["table", "spectrum"],
+    ["results"],
+    ["schemes", "corpora"],
+    ["model", "tasks"],
+    ["study", "measure", "report"],
+    ["train", "progress"],
+    ["evaluate"],
+    ["cell"],
+    ["run"],
+    ["cli"],
+    ["__main__"],
+]
+"""What may be imported by what: a part imports from the layers above it and from itself."""
+
+TORCH_FREE = ["spectrum", "results", "report", "study", "schemes", "tasks", "corpora", "cli"]
+"""Importing these does not import torch: listing and reporting answer at once."""
+
+
+def part(path: Path) -> str:
+    """The first name below the package: a file's, or its folder's."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> set[str]:
+    """The parts of the package that a file imports, inside functions too, but not for types alone."""
+    found: set[str] = set()
+    here = path.relative_to(PACKAGE.parent).with_suffix("").parts
+
+    class Visitor(ast.NodeVisitor):
+        def visit_If(self, node: ast.If) -> None:
+            if not (isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
+                self.generic_visit(node)
+
+        def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+            base = list(here[: -node.level]) if node.level else []
+            target = base + (node.module.split(".") if node.module else [])
+            if target[:1] == ["longreach"]:
+                names = [alias.name for alias in node.names] if len(target) == 1 else target[1:2]
+                found.update(names)
+
+        def visit_Import(self, node: ast.Import) -> None:
+            for alias in node.names:
+                if alias.name.startswith("longreach."):
+                    found.add(alias.name.split(".")[1])
+
+    Visitor().visit(ast.parse(path.read_text(encoding="utf-8")))
+    return found
+
+
+FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+
+
+def layer(name: str) -> int:
+    return next(number for number, names in enumerate(LAYERS) if name in names)
+
+
+def test_every_part_has_its_layer():
+    assert {part(path) for path in FILES} == {name for names in LAYERS for name in names}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_one_way(path):
+    own = part(path)
+    for name in imports(path) - {own}:
+        assert layer(name) < layer(own), f"{own} imports {name}"
+
+
+def test_the_check_sees_an_import_that_points_the_wrong_way(tmp_path):
+    assert imports(PACKAGE / "run.py") >= {"cell", "study", "tasks"}
+    assert layer("cli") > layer("run")
+
+
+@pytest.mark.parametrize("name", TORCH_FREE)
+def test_it_is_imported_without_torch(name):
+    program = f"import sys, longreach.{name}; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
