@@ -46,8 +46,8 @@ MUTANTS = [
     Mutant(
         "ALiBi rewards distance",
         "schemes/alibi.py",
-        "return -self.slopes.float()",
-        "return self.slopes.float()",
+        "return -by_head",
+        "return by_head",
         "test_schemes.py",
     ),
     Mutant(

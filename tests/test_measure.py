@@ -14,6 +14,7 @@ from scipy import stats
 from longreach.measure import exact_match, text_loss
 from longreach.measure.measured import Measured, mean_interval, wilson
 from longreach.measure.text_loss import position_ranges, token_losses
+from longreach.tasks.text import Windows
 from longreach.model.cache import Cache
 from longreach.model.decoder import Decoder, DecoderShape
 from longreach.schemes import SCHEMES
@@ -159,10 +160,27 @@ def explicit_losses(model: Decoder, windows):
     return np.stack(losses, axis=1)
 
 
-def text_rows(model: Decoder, windows, lengths=LENGTHS, trained: int = TRAINED) -> Measured:
+def text_rows(
+    model: Decoder, tokens, lengths=LENGTHS, trained: int = TRAINED, owners=None
+) -> Measured:
+    """The rows of windows that each stand for a document of their own, unless owners are given."""
     out = measured(trained)
-    text_loss.measure(model, windows, lengths, LAST, BYTES, out)
+    owners = torch.arange(len(tokens)) if owners is None else owners
+    text_loss.measure(model, Windows(tokens, owners), lengths, LAST, BYTES, out)
     return out
+
+
+def test_several_windows_of_a_document_count_as_one_value_their_mean():
+    model, tokens = decoder("alibi"), random_tokens(5, LENGTHS[-1] + 1)
+    single = text_rows(model, tokens)
+    grouped = text_rows(model, tokens, owners=torch.tensor([0, 0, 1, 2, 2]))
+    for row, other in zip(single.rows, grouped.rows, strict=True):
+        a, b, c, d, e = single.items[row.item_key].astype(np.float64)
+        assert (row.count, other.count) == (5, 3)
+        if row.metric != "bits_per_byte":
+            expected = [(a + b) / 2, c, (d + e) / 2]
+            np.testing.assert_allclose(grouped.items[other.item_key], expected, rtol=1e-6)
+            assert other.value == pytest.approx(np.mean(expected), rel=1e-6)
 
 
 def by(out: Measured, metric: str):

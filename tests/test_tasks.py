@@ -298,24 +298,56 @@ def test_training_windows_reach_the_last_token_and_no_further(text):
 
 def test_windows_are_one_per_held_out_document_and_always_the_same(text):
     length = 30
-    windows = text.windows(length, 100)
+    windows = text.windows(length, 100).tokens
     held_out = [decoded(text, document) for document in text.corpus.held_out]
     long_enough = [document for document in held_out if len(document) >= length]
     assert windows.shape == (len(long_enough), length)
     assert windows.dtype == torch.long
     for window, document in zip(windows, long_enough, strict=True):
         assert decoded(text, window) in document
-    again = Text(corpus=CORPUS, vocabulary="bytes").windows(length, 100)
+    again = Text(corpus=CORPUS, vocabulary="bytes").windows(length, 100).tokens
     assert torch.equal(windows, again)
 
 
 def test_fewer_windows_are_the_first_of_more(text):
-    assert torch.equal(text.windows(30, 2), text.windows(30, 100)[:2])
+    assert torch.equal(text.windows(30, 2).tokens, text.windows(30, 100).tokens[:2])
+
+
+def test_windows_of_one_document_do_not_overlap_and_know_their_document(text):
+    length, each = 30, 3
+    found = text.windows(length, 100, each)
+    fitting = [np.asarray(d) for d in text.corpus.held_out if len(d) >= length]
+    assert found.owners.tolist() == [
+        number
+        for number, document in enumerate(fitting)
+        for _ in range(min(each, len(document) // length))
+    ]
+    assert (np.bincount(found.owners) > 1).any()
+    for number, document in enumerate(fitting):
+        end = 0
+        for window in found.tokens[found.owners == number].numpy():
+            starts = [
+                start
+                for start in range(end, len(document) - length + 1)
+                if (document[start : start + length] == window).all()
+            ]
+            assert starts, "not in what is left of its document"
+            end = starts[0] + length
+    values = np.arange(len(found.owners), dtype=float)
+    means = [values[found.owners.numpy() == n].mean() for n in range(len(fitting))]
+    np.testing.assert_allclose(found.per_document(values), means)
+
+
+def test_where_a_window_starts_does_not_depend_on_other_documents(text):
+    fewer = Text(corpus=CORPUS, vocabulary="bytes")
+    held_out = text.corpus.held_out
+    vars(fewer)["corpus"] = type("Part", (), {"held_out": held_out[1:]})()
+    assert torch.equal(fewer.windows(30, 100).tokens, text.windows(30, 100).tokens[1:])
 
 
 def test_a_window_may_be_the_whole_document(text):
     longest = max(len(document) for document in text.corpus.held_out)
-    windows = text.windows(longest, 100)
+    windows = text.windows(longest, 100).tokens
     assert len(windows) >= 1
     whole = [np.asarray(d).tolist() for d in text.corpus.held_out if len(d) == longest]
     assert windows.tolist() == whole
@@ -339,5 +371,5 @@ def test_guessing_text_costs_the_logarithm_of_the_vocabulary(text):
 def test_text_is_known_by_the_digest_of_its_corpus(text):
     assert text.data == text.corpus.digest
     opened = Text(corpus="text:nowhere", digest=text.data)
-    assert torch.equal(opened.windows(30, 9), text.windows(30, 9))
+    assert torch.equal(opened.windows(30, 9).tokens, text.windows(30, 9).tokens)
     assert Recall().data is None

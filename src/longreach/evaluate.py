@@ -29,6 +29,7 @@ def settings(task: Task, lengths: Sequence[int], evaluation: Evaluation) -> dict
     return {
         "lengths": list(lengths),
         "documents": evaluation.documents,
+        "windows": evaluation.windows,
         "last_tokens": evaluation.last_tokens,
     }
 
@@ -57,7 +58,7 @@ def evaluate(
         }
     )
     if isinstance(task, Text):
-        windows = task.windows(lengths[-1] + 1, evaluation.documents)
+        windows = task.windows(lengths[-1] + 1, evaluation.documents, evaluation.windows)
         text_loss.measure(model, windows, lengths, evaluation.last_tokens, task.token_bytes, out)
     else:
         label = training.task.label

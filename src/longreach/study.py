@@ -103,12 +103,13 @@ class Evaluation(Data):
     """How a model is measured.
 
     sequences: per evaluation length, for tasks scored by exact match.
-    documents: held-out ones, one window from each, for tasks scored by loss.
+    documents: held-out ones, for tasks scored by loss. windows: from each of them, at most.
     last_tokens: the tokens at the end of each window whose loss is followed as their context grows.
     """
 
     sequences: Length = 512
     documents: Length = 64
+    windows: Length = 4
     last_tokens: Length = 32
 
 

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..tasks.text import Windows
 from .measured import Measurable, Measured, mean_interval
 
 CHUNK_TOKENS = 4096
@@ -50,7 +51,7 @@ def position_ranges(longest: int, trained_length: int) -> list[tuple[int, int]]:
 
 def measure(
     model: Measurable,
-    windows: Int[Tensor, "windows time"],
+    windows: Windows,
     lengths: Sequence[int],
     last_tokens: int,
     token_bytes: Int[Tensor, " vocabulary"],
@@ -58,7 +59,8 @@ def measure(
 ) -> None:
     """Adds the rows of all four metrics.
 
-    windows: one from each held-out document, one token longer than the longest evaluation length.
+    windows: one token longer than the longest evaluation length. The value of a document is the
+        mean over its windows.
 
     The mean at each length and the loss by position come from one pass at the longest length: a
     causal model's loss on a prefix does not depend on what follows. The loss of the same last
@@ -67,40 +69,44 @@ def measure(
     """
     longest = lengths[-1]
     reach = longest if model.limit is None else min(longest, model.limit)
-    losses = token_losses(model, windows[:, : reach + 1]).double().numpy()
-    sizes = token_bytes[windows[:, 1:]].numpy()
+    losses = token_losses(model, windows.tokens[:, : reach + 1]).double().numpy()
+    sizes = token_bytes[windows.tokens[:, 1:]].double().numpy()
     for length in lengths:
         if length > reach:
             for metric in ("loss", "bits_per_byte"):
                 out.past_limit(metric, length, (1, length))
             continue
-        seen = losses[:, :length].mean(1)
+        seen = windows.per_document(losses[:, :length].mean(1))
         out.add("loss", length, (1, length), seen)
-        bits = losses[:, :length].sum(1) / log(2)
-        add_bits(out, length, bits, sizes[:, :length].sum(1), seen)
+        size = windows.per_document(sizes[:, :length].mean(1))
+        add_bits(out, length, seen / log(2), size, seen)
     for first, end in position_ranges(longest, out.about["trained_length"]):
         if end > reach:
             out.past_limit("loss_by_position", longest, (first, end))
         else:
-            seen = losses[:, first - 1 : end].mean(1)
+            seen = windows.per_document(losses[:, first - 1 : end].mean(1))
             out.add("loss_by_position", longest, (first, end), seen)
     for length in lengths:
         positions = (length - last_tokens + 1, length)
         if length > reach:
             out.past_limit("last_loss", length, positions)
         else:
-            late = token_losses(model, windows[:, -length - 1 :], last_tokens)
-            out.add("last_loss", length, positions, late.double().mean(1).numpy())
+            late = token_losses(model, windows.tokens[:, -length - 1 :], last_tokens)
+            seen = windows.per_document(late.double().mean(1).numpy())
+            out.add("last_loss", length, positions, seen)
 
 
 def add_bits(
     out: Measured,
     length: int,
     bits: NDArray[np.float64],
-    sizes: NDArray[np.int64],
+    sizes: NDArray[np.float64],
     losses: NDArray[np.float64],
 ) -> None:
-    """Adds a row of bits per byte: all bits over all bytes, with the loss's relative interval."""
+    """Adds a row of bits per byte: all bits over all bytes, with the loss's relative interval.
+
+    bits, sizes: per token, of each document.
+    """
     value = float(bits.sum() / sizes.sum())
     low, high = mean_interval(losses)
     scale = value / float(losses.mean())

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from .base import Scheme, Shape
+from .base import Scheme
 
 
 class Alibi(Scheme):
@@ -18,18 +18,13 @@ class Alibi(Scheme):
     the authors' code (`fairseq/models/transformer.py`), not the paper's formula.
     """
 
-    slopes: Float[Tensor, " heads"]
-
-    def __init__(self, shape: Shape) -> None:
-        super().__init__(shape)
-        self.register_buffer("slopes", torch.tensor(slopes(shape.heads)), persistent=False)
-
     def bias(
         self, queries: Int[Tensor, " query"], keys: Int[Tensor, " key"]
     ) -> Float[Tensor, "heads query key"]:
         """-slope * (query - key), in nats, float32 whatever the dtype of the module."""
         distance = (queries[:, None] - keys[None, :]).float()
-        return -self.slopes.float()[:, None, None] * distance
+        by_head = torch.tensor(slopes(self.shape.heads), device=distance.device)
+        return -by_head[:, None, None] * distance
 
 
 def slopes(heads: int) -> list[float]:

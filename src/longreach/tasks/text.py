@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from math import log
 from typing import Annotated, Literal
+from zlib import crc32
 
 import numpy as np
 import torch
@@ -17,6 +19,23 @@ from torch import Tensor
 from ..corpora.prepare import Corpus, prepare
 from ..errors import InputError
 from .base import Batch, Task
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Stretches of held-out text.
+
+    owners: for each window the number of its document, from 0 on and in order.
+    """
+
+    tokens: Int[Tensor, "windows length"]
+    owners: Int[Tensor, " windows"]
+
+    def per_document(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The mean of a value per window over each document's windows."""
+        owners = self.owners.numpy()
+        means: NDArray[np.float64] = np.bincount(owners, values) / np.bincount(owners)
+        return means
 
 
 class Text(Task):
@@ -66,25 +85,31 @@ class Text(Task):
         scored[:, 0] = False
         return Batch(tokens, scored)
 
-    def windows(self, length: int, count: int) -> Int[Tensor, "windows length"]:
-        """One window from each of up to `count` held-out documents that have so many tokens.
+    def windows(self, length: int, documents: int, each: int = 1) -> Windows:
+        """Up to `each` windows from each of up to so many held-out documents that are long enough.
 
-        Where in its document a window starts depends on the document and the length alone, so every
-        model is measured on the same text. Raises InputError if no document is long enough.
+        Windows of a document do not overlap. Where they start depends on the document and the length
+        alone, so every model is measured on the same text. Raises InputError if no document is long
+        enough.
         """
-        generator = np.random.default_rng(length)
         chosen: list[NDArray[np.int64]] = []
-        for document in self.corpus.held_out:
-            if len(document) >= length and len(chosen) < count:
-                start = generator.integers(0, len(document) - length + 1)
-                chosen.append(np.asarray(document[start : start + length]).astype(np.int64))
+        owners: list[int] = []
+        fitting = [text for text in self.corpus.held_out if len(text) >= length]
+        for number, text in enumerate(fitting[:documents]):
+            generator = np.random.default_rng([length, crc32(text.tobytes())])
+            parts = min(each, len(text) // length)
+            room = len(text) // parts
+            for part in range(parts):
+                start = part * room + generator.integers(0, room - length + 1)
+                chosen.append(text[start : start + length].astype(np.int64))
+                owners.append(number)
         if not chosen:
-            longest = max(len(document) for document in self.corpus.held_out)
+            longest = max(len(text) for text in self.corpus.held_out)
             raise InputError(
                 f"no held-out document has {length} tokens (the longest has {longest}); "
                 "give longer documents, or shorter evaluation_lengths"
             )
-        return torch.from_numpy(np.stack(chosen))
+        return Windows(torch.from_numpy(np.stack(chosen)), torch.tensor(owners))
 
     @cached_property
     def token_bytes(self) -> Int[Tensor, " vocabulary"]:
