@@ -32,7 +32,10 @@ def frequencies(dimensions: int) -> Tensor:
 def turned(x: Tensor) -> Tensor:
     angles = torch.arange(x.shape[-2]).float()[:, None] * frequencies(x.shape[-1])
     even, odd = x[..., 0::2], x[..., 1::2]
-    first, second = even * angles.cos() - odd * angles.sin(), even * angles.sin() + odd * angles.cos()
+    first, second = (
+        even * angles.cos() - odd * angles.sin(),
+        even * angles.sin() + odd * angles.cos(),
+    )
     return torch.stack([first, second], -1).flatten(-2)
 
 

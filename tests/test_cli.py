@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from longreach import cli
+from longreach import cli, report
 from longreach.results import Results
 
 from .conftest import TINY
@@ -70,7 +73,17 @@ def test_verbs_that_need_no_model_do_not_import_torch(verb, finished):
 def test_run_prints_one_json_object_and_logs_elsewhere(call, tiny, tmp_path):
     out = tmp_path / "runs"
     code, said, err = call(
-        "run", tiny, "--out", out, "--limit_steps", 2, "--schemes", "alibi", "--workers", 1, "--json"
+        "run",
+        tiny,
+        "--out",
+        out,
+        "--limit_steps",
+        2,
+        "--schemes",
+        "alibi",
+        "--workers",
+        1,
+        "--json",
     )
     assert code == 0, err
     told = json.loads(said)
@@ -97,7 +110,8 @@ def test_report_writes_everything_again_from_rows_alone(call, finished, tmp_path
     assert "report.html" in out
     assert {path.suffix for path in (runs / "figures").iterdir()} == {".svg", ".png"}
     assert (runs / "study.json").is_file()
-    assert (runs / "summary.md").read_text() in out
+    assert (runs / "summary.md").is_file()
+    assert report.write(runs).brief in out
 
 
 def edited(old: str, new: str) -> str:
@@ -206,7 +220,9 @@ def test_text_that_is_not_utf_8_is_named_with_the_byte(call, prose, tmp_path):
         (["reprot"], "reprot"),
     ],
 )
-def test_a_bad_argument_ends_with_2_and_one_message(call, tmp_path, monkeypatch, arguments, message):
+def test_a_bad_argument_ends_with_2_and_one_message(
+    call, tmp_path, monkeypatch, arguments, message
+):
     monkeypatch.chdir(tmp_path)
     code, out, err = call(*arguments)
     assert code == 2
@@ -294,6 +310,36 @@ def test_moved_away_a_damaged_run_alone_is_made_anew(call, finished, tmp_path):
     assert code == 0, err
     assert rows.read_text() == original.read_text()
     assert "4 runs, 3 of them there already" in err
+
+
+def test_a_run_that_fails_ends_with_1_and_reports_the_others(call, tmp_path):
+    text = edited("learning_rate = 1e-2", "learning_rate = 1e30").replace("clip = 1.0", "")
+    path = tmp_path / "hot.toml"
+    path.write_text(text, encoding="utf-8")
+    code, out, err = call("run", path, "--out", tmp_path / "runs", "--workers", 1, "--json")
+    assert code == 1
+    assert out == ""
+    assert "failed: alibi on recall, seed 0: the loss is nan at step" in err
+    assert "lower training.learning_rate" in err
+
+
+def test_interrupted_it_ends_with_130_says_so_and_leaves_no_process(tiny, tmp_path):
+    text = tiny.read_text().replace("steps = 40", "steps = 400000")
+    tiny.write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "longreach", "run", tiny, "--out", tmp_path / "runs"]
+    process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
+    lines = iter(process.stderr.readline, "")
+    assert any("of them there already" in line for line in lines)
+    time.sleep(3)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted; what was finished is kept" in err
+    deadline = time.monotonic() + 10
+    with pytest.raises(ProcessLookupError):
+        while time.monotonic() < deadline:
+            os.killpg(process.pid, 0)
+            time.sleep(0.1)
 
 
 def test_help_and_version_need_nothing(call):

@@ -24,8 +24,8 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 @pytest.mark.parametrize("example", list(find_examples(*map(str, PAGES))), ids=str)
-def test_python_blocks_run(example: CodeExample, eval_example: EvalExample):
-    eval_example.run(example)
+def test_python_blocks_run_and_print_what_they_say(example: CodeExample, eval_example: EvalExample):
+    eval_example.run_print_check(example)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -44,7 +44,11 @@ def test_commands_run_in_order_in_one_folder(page, tmp_path):
             for option, value in (("--limit-steps", "2"), ("--seeds", "0"), ("--workers", "1")):
                 words += [] if option in words else [option, value]
         ended = subprocess.run(
-            [sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True, check=False
+            [sys.executable, "-m", *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert ended.returncode == 0, f"{line}\n{ended.stderr}"
 

@@ -13,11 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 from scipy import stats
 
 from longreach import report
 from longreach.errors import InputError
+from longreach.report import brief
 from longreach.report.aggregate import interval
+from longreach.report.charts import end_words
 from longreach.report.figures import figures
 from longreach.report.intervals import bootstrap, fraction_interval
 from longreach.report.picture import Picture, spread
@@ -25,7 +28,8 @@ from longreach.report.summarise import Summary, finish, reach_of, summarise
 from longreach.report.tables import Entry, difference_table, markdown, score_table
 from longreach.report.verdict import verdict
 from longreach.results import Results, Row
-from report_fixture import write_runs
+
+from .report_fixture import write_runs
 
 ROW = Row(
     training="d",
@@ -65,7 +69,7 @@ def aggregate(task, curve: str, metric: str, length: int):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     folder = write_runs(tmp_path_factory.mktemp("report") / "quick", weak=("rope", 1))
-    assert report.write(folder) == folder / "report.html"
+    assert report.write(folder).page == folder / "report.html"
     return folder
 
 
@@ -177,6 +181,58 @@ def test_differences_are_paired(tmp_path):
     assert found.high - found.low < 0.1 * (alone.high - alone.low)
 
 
+def test_changes_are_paired_by_seed_and_document(tmp_path):
+    """Oracle: the items as files hold them, resampled one by one with index arrays."""
+    folder = write_runs(tmp_path / "runs", schemes=["learned", "alibi"], tasks=["text"])
+    results = Results.read(folder)
+    task = summarise(results).tasks[0]
+    (found,) = (
+        row for row in task.changes if (row.scheme, row.evaluation_length) == ("alibi", 512)
+    )
+    items = [load_file(run.folder / "items.safetensors") for run in results.runs]
+    items = [stored for stored in items if "last_loss@512:497-512" in stored]
+    assert len(items) == 3
+    values = np.array([i["last_loss@512:497-512"] - i["last_loss@64:49-64"] for i in items])
+    assert found.mean == pytest.approx(values.mean(), abs=1e-6)
+    assert found.sd == pytest.approx(values.mean(axis=1).std(ddof=1), abs=1e-6)
+    assert (found.seeds, found.count) == values.shape == (3, 40)
+    rng = np.random.default_rng(5)
+    means = [
+        values[rng.integers(3, size=3)][:, rng.integers(40, size=40)].mean() for _ in range(4999)
+    ]
+    theirs = np.quantile(means, [0.025, 0.975])
+    np.testing.assert_allclose((found.low, found.high), theirs, atol=0.06 * np.ptp(theirs), rtol=0)
+    level = aggregate(task, "alibi", "last_loss", 512)
+    assert found.high - found.low < 0.1 * (level.high - level.low)
+    (trained,) = (r for r in task.changes if (r.scheme, r.evaluation_length) == ("alibi", 64))
+    assert (trained.mean, trained.low, trained.high) == (0, 0, 0)
+
+
+def test_without_the_trained_length_there_is_no_change_to_report(tmp_path):
+    task = summary_of(tmp_path / "runs", tasks=["text"], lengths=(32, 128)).tasks[0]
+    assert task.changes == ()
+    assert "Change" not in " ".join(verdict(task))
+    assert score_table(task, task.main_metric).columns[-1] == "reach"
+
+
+@pytest.mark.parametrize(
+    ("schemes", "reference", "why"),
+    [
+        (["learned", "rope", "alibi"], "rope", "the first scheme measured at every length"),
+        (["alibi", "rope"], "alibi", "the first scheme measured at every length"),
+        (["learned", "learned(a=1)"], "learned", "the first scheme"),
+    ],
+)
+def test_the_reference_is_measured_everywhere_if_one_is(tmp_path, schemes, reference, why):
+    task = summary_of(tmp_path / "runs", schemes=schemes, tasks=["text"], lengths=(64, 128)).tasks[
+        0
+    ]
+    assert {row.reference for row in task.differences} == {reference}
+    table = difference_table(task)
+    assert table.title.endswith(f"{reference} is {why}")
+    assert [row[0].text for row in table.rows] == [s for s in schemes if s != reference]
+
+
 # Reach and the bar
 
 
@@ -242,28 +298,77 @@ def test_summary_says_what_was_found(markdown_text):
         "How far past 64 tokens does each scheme reach?",
         "**text**: Keeping the loss of the same last 16 tokens within 0.05 nats of what it is at "
         "the trained length of 64, alibi reached 512 (8x), the longest length measured; rope "
-        "reached 64 and failed by 128; learned reached 64 and had no positions further on. At 512 "
-        "tokens, alibi is 1.350 nats below rope (95% interval 1.350 to 1.350, "
-        "paired by seed and sequence).",
+        "reached 64 and failed by 128; learned reached 64 and had no positions further on. Change "
+        "from the trained length, in nats per token with 95% intervals: alibi -0.246 [-0.249, "
+        "-0.242] at 512; rope +1.104 [1.101, 1.108] at 512. At 512 tokens, alibi is 1.350 nats "
+        "below rope (95% interval 1.350 to 1.350, paired by seed and document).",
         "18 of 18 runs complete.",
         "Flagged, and kept in every number: rope on recall, seed 1",
         "| scheme | seeds | 32 | 64 (trained) | 128 | 256 | 512 | reach |",
         "| learned | 3 | **99.2 ± 0.8** | **99.2 ± 0.8** | past limit | past limit | past limit |",
         "| ceiling |  | 100.0 | 100.0 | 97.0 | 94.0 | 91.0 |  |",
         "| chance |  | 6.2 | 6.2 | 6.2 | 6.2 | 6.2 |  |",
+        "![Change against the trained length: text](figures/text-change.svg)",
+        "| scheme | seeds | 32 | 128 | 256 | 512 | reach |",
+        "| past limit | past limit | past limit | 64 |",
         "![Loss of the same last tokens: text](figures/text-last-loss.svg)",
+        "![Loss by position: text](figures/text-loss-by-position.svg)",
         "Read with care: the mean over all positions of a window falls with length even for a "
         "model that ignores long context",
         "- command: longreach run quick --out runs/quick",
         "With 3 seeds these intervals are too narrow",
     ):
         assert line in markdown_text
+    assert "Loss by position (" not in markdown_text  # a table of some 30 ranges helps nobody
+
+
+def test_the_order_of_a_text_task(page, markdown_text):
+    titles = ["Change against the trained length", "Loss of the same last tokens"]
+    titles += ["Loss by position", "Mean loss over positions", "Bits per byte"]
+    titles += ["Differences between schemes"]
+    headings = re.findall("<h3>(.*?)</h3>", page)
+    assert headings[headings.index(titles[0]) :][: len(titles)] == titles
+    assert re.findall(r"!\[(.*?): text\]", markdown_text)[:4] == titles[:4]
+    assert page.split("<script>")[0].count("<table") == 2 + 5 + 1  # of recall, of text, of the runs
+
+
+def test_the_verdict_quotes_each_change_where_it_was_last_measured(tmp_path):
+    task = summary_of(tmp_path / "runs", schemes=["learned", "rope", "alibi"]).tasks[1]
+    wide = [
+        replace(row, mean=0.0151, low=-0.003, high=0.028)
+        for row in task.changes
+        if (row.scheme, row.evaluation_length) in (("alibi", 512), ("rope", 256))
+    ]
+    sentence = verdict(replace(task, changes=tuple(wide)))[1]
+    assert "alibi +0.015 [-0.003, 0.028] at 512; rope +0.015 [-0.003, 0.028] at 256." in sentence
+    assert "learned" not in sentence
+
+
+def test_the_brief_fits_a_terminal(folder):
+    lines = brief.text(summarise(Results.read(folder))).splitlines()
+    assert max(map(len, lines)) <= 88
+    assert len(lines) <= 2 * 25
+    said = " ".join(" ".join(lines).split())
+    assert said.startswith("quick: How far past 64 tokens does each scheme reach?")
+    for words in (
+        "recall: Scoring at least 90% of the ceiling",
+        "alibi -0.246 [-0.249, -0.242] at 512",
+        "18 of 18 runs complete.",
+        "Flagged, and kept in every number: rope on recall, seed 1",
+    ):
+        assert words in said
+    start = lines.index("Change against the trained length (nats per token), mean over seeds")
+    table = lines[start + 1 : start + 5]
+    assert [line.split()[0] for line in table] == ["scheme", "rope", "alibi", "learned"]
+    assert len({len(line) for line in table}) == 1
+    assert table[2].split() == ["alibi", "3", "+0.088", "-0.084", "-0.167", "-0.246", "≥", "512"]
+    assert "ceiling" in said
 
 
 def test_past_limit_is_seen_in_every_table_and_figure(tmp_path):
     summary = summary_of(tmp_path / "runs", schemes=["alibi", "learned"])
     for task in summary.tasks:
-        for metric in task.metrics:
+        for metric in set(task.metrics) - {"loss_by_position"}:  # which has no table
             learned = score_table(task, metric).rows[1]
             assert learned[0] == Entry("learned")
             assert learned.count(Entry("past limit")) == 3
@@ -288,7 +393,7 @@ def test_a_mean_over_one_seed_has_no_spread(tmp_path):
     assert "±" not in row[2].text
     assert aggregate(task, "alibi", "last_loss", 64).sd is None
     assert difference_table(task) is None
-    assert "below" not in verdict(task)
+    assert "below" not in " ".join(verdict(task))
 
 
 def test_markup_in_a_label_stays_text(tmp_path):
@@ -300,12 +405,10 @@ def test_markup_in_a_label_stays_text(tmp_path):
 
 
 def test_a_difference_that_may_be_none_is_called_so(tmp_path):
-    task = task_of(summary_of(tmp_path / "runs", schemes=["learned", "foo"]), "text")
+    task = task_of(summary_of(tmp_path / "runs", schemes=["rope", "foo"]), "text")
     level = [replace(row, low=-0.1, high=0.1, mean=0.01) for row in task.differences]
-    text = verdict(
-        replace(task, differences=tuple(replace(r, evaluation_length=512) for r in level))
-    )
-    assert "foo cannot be told from learned: the difference is +0.010 nats" in text
+    text = " ".join(verdict(replace(task, differences=tuple(level))))
+    assert "foo cannot be told from rope: the difference is +0.010 nats" in text
 
 
 # Figures
@@ -316,6 +419,50 @@ def test_names_at_line_ends_keep_apart():
     assert sorted(placed) == placed
     assert min(np.diff(placed)) >= 16
     assert max(placed) <= 320
+
+
+def test_the_change_is_drawn_with_its_tolerance(tmp_path):
+    summary = summary_of(tmp_path / "runs", schemes=["alibi", "learned"], tasks=["text"])
+    figure = figures(summary)[0]
+    assert figure.metric == "change"
+    rules = [
+        figure.spec["datasets"][layer["data"]["name"]][0]["value"]
+        for layer in figure.spec["layer"]
+        if layer["mark"]["type"] == "rule" and "y" in layer["encoding"]
+    ]
+    assert rules == [0.0, 0.05]  # although no curve comes near it
+    ((low, high),) = {
+        tuple(layer["encoding"]["y"]["scale"]["domain"])
+        for layer in figure.spec["layer"]
+        if "scale" in layer["encoding"].get("y", {})
+    }
+    assert low < 0 < 0.05 < high
+    words = json.dumps(figure.spec)
+    assert '"tolerance"' in words
+    assert '"change of loss of the same last 16 tokens", "(nats per token)"' in words
+    assert "+0.05 nats" in figure.caption
+    assert figure.data.startswith("scheme,repair,evaluation_length")
+
+
+def test_a_word_has_room_below_the_cross():
+    lines = [
+        {"curve": curve, "x": x, "mean": mean, "low": mean, "high": mean}
+        for curve, x, mean in (("a", 64, 0.0), ("b", 64, 0.0), ("b", 128, 0.8))
+    ]
+    picture = Picture(curves="ab", lines=lines, x="", y="", ends={"a": 64}, rules={"zero": 0.0})
+    (word,) = end_words(picture, [dict(picture.last("a"))])
+    assert word["mean"] < 0
+
+
+def test_ticks_of_positions_are_powers_of_two(tmp_path):
+    summary = summary_of(tmp_path / "runs", schemes=["alibi"], tasks=["text"], lengths=(64, 400))
+    (figure,) = (f for f in figures(summary) if f.metric == "loss_by_position")
+    ticks = [
+        layer["encoding"]["x"]["axis"]["values"]
+        for layer in figure.spec["layer"]
+        if "axis" in layer["encoding"].get("x", {})
+    ]
+    assert all(values == [1, 4, 16, 64, 256] for values in ticks)
 
 
 def test_a_scheme_that_blows_up_leaves_the_picture_and_the_caption_says_so(tmp_path):
@@ -361,7 +508,13 @@ def test_curves_keep_their_look_from_figure_to_figure(tmp_path):
 
 def test_files_of_figures(folder):
     names = {path.name for path in (folder / "figures").iterdir()}
-    stems = {"recall-exact-match", "text-loss", "text-loss-by-position", "text-last-loss"}
+    stems = {
+        "recall-exact-match",
+        "text-change",
+        "text-loss",
+        "text-loss-by-position",
+        "text-last-loss",
+    }
     stems |= {"recall-training-loss", "text-training-loss"}
     assert names == {f"{stem}.{kind}" for stem in stems for kind in ("svg", "png")}
     for stem in stems:
@@ -385,7 +538,13 @@ def test_study_json_holds_every_number(folder):
     past = [row for row in content["aggregates"] if row["status"] == "past_limit"]
     assert len(past) == 3 * 5
     assert all(row["mean"] is None and row["scheme"] == "learned" for row in past)
-    measured = [row for row in content["aggregates"] if row["status"] == "measured"]
+    assert {row["metric"] for row in content["changes"]} == {"change"}
+    assert [row["status"] for row in content["changes"]].count("past_limit") == 3
+    assert len(content["changes"]) == 3 * 5
+    assert "change" not in {row["metric"] for row in content["aggregates"]}
+    measured = [
+        row for row in content["aggregates"] + content["changes"] if row["status"] == "measured"
+    ]
     assert all(row["low"] <= row["mean"] <= row["high"] for row in measured)
 
 
@@ -414,7 +573,7 @@ def test_no_finished_run_is_an_error_that_says_so(tmp_path):
 
 def test_a_scheme_with_nothing_within_its_limit(tmp_path):
     summary = summary_of(tmp_path / "runs", schemes=["alibi", "learned"], lengths=(128, 256))
-    text = verdict(task_of(summary, "recall"))
+    text = " ".join(verdict(task_of(summary, "recall")))
     assert "learned had no positions at any of these lengths" in text
     (figure,) = (f for f in figures(summary) if f.metric == "exact_match")
     assert "learned has no line" in figure.caption
@@ -506,7 +665,7 @@ def test_the_page_is_whole_and_asks_for_nothing(page):
     assert found.headings.count(1) == 1
     assert max(np.diff(found.headings)) <= 1
     assert all(link.startswith(("data:text/csv", "#")) for link in found.links)
-    assert len([link for link in found.links if link.startswith("data:")]) == 6
+    assert len([link for link in found.links if link.startswith("data:")]) == 7
     addresses = set(re.findall(r"https?://[^\s\"'`)<\\]+", page))
     assert {address.split("/")[2] for address in addresses} <= {
         "www.w3.org",  # names of XML
@@ -529,7 +688,7 @@ def test_markup_in_names_is_shown_and_not_run(tmp_path):
         name="<script>alert(1)</script>",
         question="</title><img src=x onerror=alert(2)> & more?",
     )
-    page = report.write(folder).read_text(encoding="utf-8")
+    page = report.write(folder).page.read_text(encoding="utf-8")
     assert "<script>alert" not in page
     assert "<img src=x" not in page
     assert outline(page).tags.count("script") == 2
@@ -557,7 +716,7 @@ def test_the_page_in_a_browser(folder, width, scheme):
         tab.on("pageerror", lambda error: said.append(str(error)))
         tab.on("request", lambda request: asked.append(request.url))
         tab.goto((folder / "report.html").as_uri())
-        tab.wait_for_function("document.querySelectorAll('svg.marks').length === 6")
+        tab.wait_for_function("document.querySelectorAll('svg.marks').length === 7")
         sizes = tab.evaluate(
             "[...document.querySelectorAll('svg.marks')].map(s => s.getBoundingClientRect())"
             ".map(r => [r.left, r.right, r.height])"
@@ -577,13 +736,13 @@ def test_the_page_in_a_browser(folder, width, scheme):
         browser.close()
     assert said == []
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
-    assert len(sizes) == 6
+    assert len(sizes) == 7
     for left, right, height in sizes:
         assert 0 <= left < right <= width
         assert right - left > 0.7 * min(width, 1024)
         assert height > 300
     assert overflow <= 0
-    assert len(labels) == 6
+    assert len(labels) == 7
     assert all(label.startswith("Line chart of") for label in labels)
     assert csv.startswith("scheme,repair,evaluation_length")
     assert png.startswith(b"\x89PNG")

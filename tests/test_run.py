@@ -52,7 +52,8 @@ def go(study: Study, out: Path, **options) -> tuple[Results, Quiet]:
 def content(out: Path) -> dict[str, str]:
     """Rows and weights of every run, by digest."""
     return {
-        path.parent.name: path.read_text() + (path.parent / "weights.safetensors").read_bytes().hex()
+        path.parent.name: path.read_text()
+        + (path.parent / "weights.safetensors").read_bytes().hex()
         for path in sorted(out.glob("*/rows.jsonl"))
     }
 

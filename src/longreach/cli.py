@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from .errors import InputError, RunError
+
+if TYPE_CHECKING:
+    from .report import Written
 
 app = typer.Typer(
     name="longreach",
@@ -131,17 +135,25 @@ def run(
     if workers is not None and workers < 1:
         raise InputError(f"--workers must be at least 1, got {workers}")
     folder = out or Path("runs") / asked.name
-    with display() as shown:
-        results = run_study(
-            asked,
-            folder,
-            display=shown,
-            say=say,
-            command=shlex.join(["longreach", *sys.argv[1:]]),
-            workers=workers,
-            schemes=listed(schemes, "--schemes"),
-            seeds=numbers(seeds, "--seeds"),
-        )
+    try:
+        with display() as shown:
+            results = run_study(
+                asked,
+                folder,
+                display=shown,
+                say=say,
+                command=shlex.join(["longreach", *sys.argv[1:]]),
+                workers=workers,
+                schemes=listed(schemes, "--schemes"),
+                seeds=numbers(seeds, "--seeds"),
+            )
+    except KeyboardInterrupt:
+        say("interrupted; what was finished is kept, and the same command continues")
+        raise typer.Exit(130) from None
+    except RunError:
+        with contextlib.suppress(InputError, OSError):
+            say(f"the runs that were finished: {write(folder).page}")
+        raise
     finish(write(folder), results, as_json)
 
 
@@ -158,12 +170,12 @@ def report(
     finish(write(runs), results, as_json)
 
 
-def finish(page: Path, results: Any, as_json: bool) -> None:
-    """Says where the report is."""
+def finish(written: Written, results: Any, as_json: bool) -> None:
+    """Says what was found and where the report is."""
     if as_json:
         emit(
             {
-                "report": str(page),
+                "report": str(written.page),
                 "rows": len(results.rows),
                 "runs": len(results.runs),
                 "missing": len(results.missing),
@@ -171,8 +183,8 @@ def finish(page: Path, results: Any, as_json: bool) -> None:
             }
         )
         return
-    print((page.parent / "summary.md").read_text(encoding="utf-8"))
-    print(f"report: {page}")
+    print(written.brief)
+    print(f"report: {written.page}")
 
 
 def main() -> None:
@@ -185,6 +197,3 @@ def main() -> None:
     except RunError as error:
         say(f"failed: {error}")
         sys.exit(1)
-    except KeyboardInterrupt:
-        say("interrupted; what was finished is kept, and the same command continues")
-        sys.exit(130)

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 PAGE, SUMMARY, NUMBERS, FIGURES = "report.html", "summary.md", "study.json", "figures"
 
 
-def write(folder: Path) -> Path:
+@dataclass(frozen=True)
+class Written:
+    """page: the path of report.html. brief: question, verdict and main tables for a terminal."""
+
+    page: Path
+    brief: str
+
+
+def write(folder: Path) -> Written:
     """Writes report.html, summary.md, study.json and figures/ into a runs folder.
 
-    Returns the path of report.html. Reads what `longreach run` left there and needs neither torch
-    nor a network. Raises InputError if the folder is no runs folder or no run in it is finished.
+    Reads what `longreach run` left there and needs neither torch nor a network. Raises InputError
+    if the folder is no runs folder or no run in it is finished.
     """
     # Imported here so that `import longreach.report` costs nothing.
     from longreach.results import Results
 
-    from . import figures, markdown, numbers, page
+    from . import brief, figures, markdown, numbers, page
     from .summarise import summarise
 
     summary = summarise(Results.read(folder))
@@ -29,7 +38,7 @@ def write(folder: Path) -> Path:
     put(folder / NUMBERS, numbers.text(summary).encode())
     put(folder / SUMMARY, markdown.text(summary, drawn, FIGURES).encode())
     put(folder / PAGE, page.text(summary, drawn).encode())
-    return folder / PAGE
+    return Written(folder / PAGE, brief.text(summary))
 
 
 def put(path: Path, content: bytes) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ from .metrics import metric_of
 CELL = ("metric", "evaluation_length", "first_position", "last_position")
 Cell = tuple[str, int, int, int]
 """A metric, an evaluation length, and the first and last position."""
-Stacks = dict[tuple[str, Cell], dict[int, NDArray[np.float32]]]
+Items = NDArray[np.float32]
+Stacks = dict[tuple[str, Cell], dict[int, Items]]
 """Per curve and cell: per seed, the value of each sequence or document."""
 
 
@@ -113,26 +114,63 @@ def aggregates(rows: Iterable[Row], stacks: Stacks) -> Iterable[Aggregate]:
     for values, group in grouped(rows, *keys):
         named = dict(zip(keys, values, strict=True))
         scores = np.array([row.value for row in group if row.value is not None])
-        if not len(scores):
+        if len(scores):
+            stack = stacks[curve_of(named["scheme"], named["repair"]), values[3:]]
+            yield over_seeds(named, scores, np.stack(list(stack.values())))
+        else:
             blank: dict[str, Any] = dict.fromkeys(("mean", "sd", "low", "high", "least", "most"))
             yield Aggregate(**named, **blank, seeds=len(group), count=0, status="past_limit")
+
+
+def over_seeds(
+    named: dict[str, Any], scores: NDArray[np.floating], items: NDArray[np.floating]
+) -> Aggregate:
+    """The aggregate of one value per seed, and of the items behind them (seeds by items)."""
+    low, high = interval(named["metric"], float(scores.mean()), items)
+    return Aggregate(
+        **named,
+        mean=float(scores.mean()),
+        sd=float(scores.std(ddof=1)) if len(scores) > 1 else None,
+        low=low,
+        high=high,
+        least=float(scores.min()),
+        most=float(scores.max()),
+        seeds=len(scores),
+        count=items.shape[1],
+        status="measured",
+    )
+
+
+def changes(
+    aggregates: Iterable[Aggregate], stacks: Stacks, trained_length: int
+) -> Iterable[Aggregate]:
+    """The loss of the same last tokens minus what it is at the trained length.
+
+    Paired by seed and by document: what documents differ by cancels, so that the interval is that
+    of the change alone. Nothing for a curve that was not measured at the trained length.
+    """
+    last = [row for row in aggregates if row.metric == "last_loss"]
+    starts = {
+        row.curve: stacks[row.curve, row.cell]
+        for row in last
+        if row.evaluation_length == trained_length and row.status == "measured"
+    }
+    for row in last:
+        if row.curve not in starts:
             continue
-        items = np.stack(
-            list(stacks[curve_of(named["scheme"], named["repair"]), values[3:]].values())
-        )
-        low, high = interval(named["metric"], float(scores.mean()), items)
-        yield Aggregate(
-            **named,
-            mean=float(scores.mean()),
-            sd=float(scores.std(ddof=1)) if len(scores) > 1 else None,
-            low=low,
-            high=high,
-            least=float(scores.min()),
-            most=float(scores.max()),
-            seeds=len(scores),
-            count=items.shape[1],
-            status="measured",
-        )
+        if row.status == "past_limit":
+            yield replace(row, metric="change")
+            continue
+        items = paired(stacks[row.curve, row.cell], starts[row.curve])
+        named = {key: getattr(row, key) for key in ("task", "scheme", "repair", *CELL)}
+        yield over_seeds(named | {"metric": "change"}, items.mean(axis=1), items)
+
+
+def paired(mine: Mapping[int, Items], theirs: Mapping[int, Items]) -> NDArray[np.float64]:
+    """The differences of the items (seeds by items), over the seeds that both have."""
+    return np.array(
+        [mine[seed].astype(np.float64) - theirs[seed] for seed in mine if seed in theirs]
+    )
 
 
 def interval(metric: str, mean: float, items: NDArray[np.floating]) -> tuple[float, float]:
@@ -147,22 +185,23 @@ def interval(metric: str, mean: float, items: NDArray[np.floating]) -> tuple[flo
 
 
 def differences(label: str, stacks: Stacks) -> Iterable[Difference]:
-    """Every curve minus the first one, over the seeds that both have."""
-    reference = next((curve for curve, _ in stacks), "")
+    """Every curve minus the reference: the first that is measured everywhere, else the first."""
+    curves = dict.fromkeys(curve for curve, _ in stacks)
+    cells = {cell for _, cell in stacks}
+    everywhere = (curve for curve in curves if all((curve, cell) in stacks for cell in cells))
+    reference = next(everywhere, next(iter(curves), ""))
     for (curve, cell), mine in stacks.items():
-        theirs = stacks.get((reference, cell), {})
-        seeds = [seed for seed in mine if seed in theirs]
-        if curve == reference or not seeds:
+        items = paired(mine, stacks.get((reference, cell), {}))
+        if curve == reference or not len(items):
             continue
-        paired = np.stack([mine[s].astype(np.float64) - theirs[s] for s in seeds])
-        low, high = bootstrap(paired)
+        low, high = bootstrap(items)
         yield Difference(
             task=label,
             curve=curve,
             reference=reference,
             **dict(zip(CELL, cell, strict=True)),  # type: ignore[arg-type]
-            mean=float(paired.mean()),
+            mean=float(items.mean()),
             low=low,
             high=high,
-            seeds=len(seeds),
+            seeds=len(items),
         )

@@ -36,7 +36,7 @@ def chart(picture: Picture) -> dict[str, Any]:
     y = alt.Y(
         "mean:Q",
         scale=alt.Scale(domain=list(picture.domain), nice=False, zero=False),
-        axis=alt.Axis(title=picture.y, tickCount=6),
+        axis=alt.Axis(title=picture.y.split("\n"), tickCount=6),
     )
     tooltip = [
         alt.Tooltip("curve:N", title="scheme"),
@@ -77,7 +77,7 @@ def chart(picture: Picture) -> dict[str, Any]:
 def x_axis(picture: Picture) -> alt.X:
     """Lengths in powers of two, ticks where something was measured."""
     if picture.linear:
-        return alt.X("x:Q", axis=alt.Axis(title=picture.x, tickCount=6, format="~s"))
+        return alt.X("x:Q", axis=alt.Axis(title=picture.x, tickCount=6, format="d"))
     return alt.X(
         "x:Q",
         # The padding keeps the first and last points off the edges.
@@ -93,7 +93,7 @@ def x_axis(picture: Picture) -> alt.X:
 
 
 def references(picture: Picture, x: alt.X) -> Iterator[alt.Chart]:
-    """The rule at the trained length, and the grey lines."""
+    """The rule at the trained length, and the grey lines; a level one at 0 is drawn through."""
     if picture.trained_length is not None:
         rule = alt.Chart(alt.InlineData(values=[{"x": picture.trained_length}])).encode(x=x)
         yield rule.mark_rule(strokeDash=[5, 4], style="reference")
@@ -101,6 +101,9 @@ def references(picture: Picture, x: alt.X) -> Iterator[alt.Chart]:
         yield rule.mark_text(
             style="note", text=f"trained length {picture.trained_length}", baseline="bottom"
         ).encode(y=alt.value(-7))
+    for value in picture.rules.values():
+        level = alt.Chart(alt.InlineData(values=[{"value": value}])).encode(y="value:Q")
+        yield level.mark_rule(style="reference", strokeDash=[2, 2] if value else [1, 0])
     for values in picture.drawn_references.values():
         points = [{"x": length, "value": value} for length, value in values.items()]
         yield (
@@ -147,6 +150,7 @@ def end_words(picture: Picture, ended: list[dict[str, Any]]) -> list[dict[str, A
 def margin_names(picture: Picture) -> list[tuple[str, str | None, float]]:
     """Text, curve (None: a grey line) and value of the names to the right of the plot."""
     found: list[tuple[str, str | None, float]] = []
+    found += [(name, None, value) for name, value in picture.rules.items() if value]
     for name, values in picture.drawn_references.items():
         found.append((name, None, values[max(values)]))
     for curve in picture.shown if picture.named else ():

@@ -14,7 +14,7 @@ from .aggregate import Aggregate
 from .charts import chart
 from .metrics import Metric, metric_of
 from .picture import Picture, line, place
-from .summarise import Summary, Task
+from .summarise import REACH_NATS, Summary, Task
 from .theme import THEMES
 from .training_loss import training_loss
 
@@ -101,16 +101,24 @@ def score_figure(summary: Summary, task: Task, name: str) -> Figure:
     metric = metric_of(name)
     rows = task.of(name)
     by_position = name == "loss_by_position"
+    longest = max(row.evaluation_length for row in rows)
+    known = {
+        "last": rows[0].last_position - rows[0].first_position + 1,
+        "longest": longest,
+        "trained": task.trained_length,
+        "tolerance": REACH_NATS,
+    }
     picture = Picture(
         curves=summary.curves,
         lines=[line(row, by_position=by_position) for row in rows if row.mean is not None],
         ends=ends(rows, by_position=by_position),
         references=references(task, metric),
+        rules={"no change": 0.0, "tolerance": REACH_NATS} if name == "change" else {},
         x=f"position in the window ({task.unit} before it)"
         if by_position
         else f"evaluation length ({task.unit})",
-        y=metric.axis,
-        ticks=sorted({row.last_position for row in rows} if by_position else task.lengths(name)),
+        y=metric.axis.format(**known),
+        ticks=powers_of_two(longest) if by_position else task.lengths(name),
         trained_length=task.trained_length,
         bounds=(0.0, 1.0) if metric.percent else None,
     )
@@ -119,7 +127,7 @@ def score_figure(summary: Summary, task: Task, name: str) -> Figure:
         task=task.label,
         metric=name,
         title=f"{metric.title}: {task.label}",
-        caption=caption(task, metric, rows, picture),
+        caption=caption(metric.reading.format(**known), picture),
         description=describe(task, metric, rows),
         spec=chart(picture),
         data=as_csv(CSV_COLUMNS, ([getattr(row, key) for key in CSV_COLUMNS] for row in rows)),
@@ -143,14 +151,20 @@ def references(task: Task, metric: Metric) -> dict[str, dict[int, float]]:
     return {"chance": dict(task.chance)} if metric.axis.startswith("loss") else {}
 
 
-def caption(task: Task, metric: Metric, rows: list[Aggregate], picture: Picture) -> str:
+def powers_of_two(longest: int) -> list[int]:
+    """Every other one, so that there is room for them on a phone, up to the highest.
+
+    >>> powers_of_two(512)
+    [2, 8, 32, 128, 512]
+    """
+    highest = longest.bit_length() - 1
+    return [2**power for power in range(highest % 2, highest + 1, 2)]
+
+
+def caption(reading: str, picture: Picture) -> str:
     """How to read the figure, and all that it does not show."""
-    first = rows[0]
     said = [
-        metric.reading.format(
-            last=first.last_position - first.first_position + 1,
-            longest=max(row.evaluation_length for row in rows),
-        ),
+        reading,
         "Lines: means over seeds; bands: 95% intervals; dashed rule: trained length; the "
         "horizontal axis is in powers of two.",
     ]
@@ -188,7 +202,8 @@ def told(metric: Metric, row: Aggregate) -> str:
     """A number and where it was measured."""
     by_position = row.metric == "loss_by_position"
     where = row.last_position if by_position else row.evaluation_length
-    return f"{metric.cell(row.mean or 0.0)} at {where}"
+    shown = metric.signed if metric.paired else metric.cell
+    return f"{shown(row.mean or 0.0)} at {where}"
 
 
 def training_figure(summary: Summary, task: Task, points: list[dict[str, Any]]) -> Figure:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .figures import Figure
+from .metrics import metric_of
 from .summarise import Summary
 from .tables import Table, difference_table, escape, markdown, run_table, score_table
 from .verdict import verdict
@@ -16,14 +17,17 @@ def text(summary: Summary, figures: Iterable[Figure], folder: str) -> str:
     study = summary.results.plan["study"]
     drawn = {(figure.task, figure.metric): figure for figure in figures}
     parts = [f"# {escape(study['name'])}", escape(study["question"])]
-    parts += [f"**{escape(task.label)}**: {escape(verdict(task))}" for task in summary.tasks]
+    parts += [
+        f"**{escape(task.label)}**: {escape(' '.join(verdict(task)))}" for task in summary.tasks
+    ]
     parts += [escape(line) for line in progress(summary)]
     for task in summary.tasks:
         parts += [f"## {escape(task.label)}", escape(task.note)]
         for metric in task.metrics:
             if figure := drawn.get((task.label, metric)):
                 parts += [image(figure, folder), escape(figure.caption)]
-            parts += titled(score_table(task, metric))
+            if metric_of(metric).table:
+                parts += titled(score_table(task, metric))
         if table := difference_table(task):
             parts += titled(table)
     parts += ["## Training"]

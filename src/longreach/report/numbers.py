@@ -21,6 +21,7 @@ def text(summary: Summary) -> str:
         "missing": list(summary.results.missing),
         "runs": [run(done) for done in summary.finished],
         "aggregates": [asdict(found) for task in summary.tasks for found in task.aggregates],
+        "changes": [asdict(found) for task in summary.tasks for found in task.changes],
         "differences": [asdict(found) for task in summary.tasks for found in task.differences],
     }
     return json.dumps(content, indent=1, allow_nan=False) + "\n"

@@ -56,7 +56,7 @@ def task_section(task: Task, drawn: dict[tuple[str, str], Figure]) -> dict[str, 
                 "title": metric_of(metric).title,
                 "reading": metric_of(metric).reading,
                 "figure": drawn.get((task.label, metric)),
-                "table": score_table(task, metric),
+                "table": score_table(task, metric) if metric_of(metric).table else None,
             }
             for metric in task.metrics
         ],

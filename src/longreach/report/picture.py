@@ -25,8 +25,9 @@ class Picture:
     """What a chart shows.
 
     curves: all of the study, which gives each its look. lines: points (see `line`). ends: where a
-    curve ends for want of positions. references: grey lines by name, value by length. ticks: of x.
-    bounds: of y, if they do not follow from the data. linear: x is not in powers of two.
+    curve ends for want of positions. references: grey lines by name, value by length; drawn where
+    they lie within the axis. rules: level lines that always do, value by name. ticks: of x. bounds:
+    of y, if they do not follow from the data. linear: x is not in powers of two.
     """
 
     curves: Sequence[str]
@@ -35,6 +36,7 @@ class Picture:
     y: str
     ends: Mapping[str, float | None] = field(default_factory=dict)
     references: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    rules: Mapping[str, float] = field(default_factory=dict)
     ticks: Sequence[int] = ()
     trained_length: int | None = None
     bounds: tuple[float, float] | None = None
@@ -93,11 +95,16 @@ class Picture:
         if self.bounds:
             return self.bounds
         kept = [extent for curve, extent in self.extent.items() if curve not in self.cut]
-        low, high = min(least for least, _ in kept), max(most for _, most in kept)
+        low = min([*self.rules.values(), *(least for least, _ in kept)])
+        high = max([*self.rules.values(), *(most for _, most in kept)])
         if self.cut:
             high = max(high, low + LEAST_RANGE)
         room = 0.06 * (high - low) or 0.1
-        return (max(0.0, low - room) if low >= 0 else low - room), high + room
+        # A word has room below the cross where a curve ends.
+        ended = [self.last(c)["mean"] for c in self.shown if self.ends.get(c) is not None]
+        bottom = min([low - room, *(mean - 2 * room for mean in ended)])
+        # No loss is below 0, but a change may be.
+        return (max(0.0, bottom) if low >= 0 and not self.rules else bottom), high + room
 
     def pixel(self, value: float) -> float:
         """Where a value is drawn, counted from the top; values outside stand at the edge."""
@@ -113,8 +120,9 @@ class Picture:
     def drawn_references(self) -> dict[str, dict[int, float]]:
         """The grey lines at the lengths shown, if they lie within the axis."""
         low, high = self.domain
+        first, last = self.span
         within = {
-            name: {length: value for length, value in values.items() if length in self.ticks}
+            name: {length: value for length, value in values.items() if first <= length <= last}
             for name, values in self.references.items()
         }
         return {

@@ -9,8 +9,16 @@ from typing import Any
 from longreach.errors import InputError
 from longreach.results import Results, Row, Run, grouped, reach
 
-from .aggregate import Aggregate, Difference, aggregates, curve_of, differences, stacked
-from .metrics import metric_of
+from .aggregate import (
+    Aggregate,
+    Difference,
+    aggregates,
+    changes,
+    curve_of,
+    differences,
+    stacked,
+)
+from .metrics import METRICS
 
 REACH_SHARE = 0.9
 """A scheme reaches a length if it scores at least this share of the ceiling there."""
@@ -43,7 +51,11 @@ class Finished:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """All that a report says about one task; curves are in the plan's order, reference first."""
+    """All that a report says about one task; curves are in the plan's order.
+
+    changes: against the trained length, where loss is measured; as aggregates of the metric
+    "change".
+    """
 
     label: str
     metric: str
@@ -54,6 +66,7 @@ class Task:
     trained_length: int
     curves: tuple[str, ...]
     aggregates: tuple[Aggregate, ...]
+    changes: tuple[Aggregate, ...]
     differences: tuple[Difference, ...]
     finished: tuple[Finished, ...]
 
@@ -63,14 +76,24 @@ class Task:
         return "last_loss" if self.metric == "loss" else self.metric
 
     @property
+    def main_metric(self) -> str:
+        """The metric that answers the question."""
+        return "change" if self.changes else self.reach_metric
+
+    @property
+    def item(self) -> str:
+        """What one value is of."""
+        return "document" if self.metric == "loss" else "sequence"
+
+    @property
     def metrics(self) -> list[str]:
-        """In order of first appearance, those without a figure last."""
-        names = list(dict.fromkeys(found.metric for found in self.aggregates))
-        return sorted(names, key=lambda name: not metric_of(name).figure)
+        """In the order of a report, those unknown to it last."""
+        names = dict.fromkeys(found.metric for found in (*self.changes, *self.aggregates))
+        return [name for name in METRICS if name in names] + [n for n in names if n not in METRICS]
 
     def of(self, metric: str) -> list[Aggregate]:
         """The aggregates of one metric."""
-        return [found for found in self.aggregates if found.metric == metric]
+        return [found for found in (*self.changes, *self.aggregates) if found.metric == metric]
 
     def lengths(self, metric: str) -> list[int]:
         """The evaluation lengths of one metric, ascending."""
@@ -133,6 +156,7 @@ def summarise_task(label: str, runs: list[Run]) -> Task:
     trained_length = rows[0].trained_length
     ceiling = {int(length): float(value) for length, value in about["ceiling"].items()}
     stacks = stacked(runs)
+    found = tuple(aggregates(rows, stacks))
     return Task(
         label=label,
         metric=str(about["metric"]),
@@ -142,7 +166,8 @@ def summarise_task(label: str, runs: list[Run]) -> Task:
         note=str(about["note"]),
         trained_length=trained_length,
         curves=tuple(dict.fromkeys(curve_of(row.scheme, row.repair) for row in rows)),
-        aggregates=tuple(aggregates(rows, stacks)),
+        aggregates=found,
+        changes=tuple(changes(found, stacks, trained_length)),
         differences=tuple(differences(label, stacks)),
         finished=tuple(
             finish(run, metric=str(about["metric"]), ceiling=ceiling) for run in runs if run.rows

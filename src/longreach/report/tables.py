@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from .aggregate import Aggregate, Cell
+from .aggregate import Aggregate
 from .metrics import Metric, metric_of
 from .summarise import Summary, Task
 
@@ -35,44 +35,42 @@ class Table:
     words: int = 1
 
 
-def score_table(task: Task, name: str) -> Table:
-    """Scheme by evaluation length or range of positions, with reach where it is read from this."""
+def score_table(task: Task, name: str, *, short: bool = False) -> Table:
+    """Scheme by evaluation length, with reach if this is the main metric.
+
+    short: means alone and no words in cells, so that it fits a terminal.
+    """
     metric = metric_of(name)
     rows = task.of(name)
-    cells: list[Cell] = sorted({row.cell for row in rows}, key=lambda cell: cell[1:])
-    with_reach = name == task.reach_metric
-    columns = ["scheme", "seeds", *(head(cell, task) for cell in cells)]
-    body = [curve_row(task, curve, rows, cells, with_reach=with_reach) for curve in task.curves]
+    lengths = task.lengths(name)
+    if metric.paired:  # it is 0 there, and nothing else
+        lengths.remove(task.trained_length)
+    heads = [f"{n} (trained)" if n == task.trained_length else str(n) for n in lengths]
+    body = []
+    for curve in task.curves:
+        mine = {row.evaluation_length: row for row in rows if row.curve == curve}
+        entries = [Entry(curve), Entry(seeds_text(task, list(mine.values())))]
+        for length in lengths:
+            best = best_text([row for row in rows if row.evaluation_length == length])
+            entries.append(value_entry(mine.get(length), best, short=short))
+        body.append((*entries, Entry(reach_text(task, curve))))
     if metric.percent:
         for label, values in (("ceiling", task.ceiling), ("chance", task.chance)):
-            body.append(reference_row(label, values, metric, cells, with_reach=with_reach))
+            body.append(reference_row(label, values, metric, lengths))
+    end = None if name == task.main_metric else -1  # reach stands where it is first asked for
+    told = "mean over seeds" if short else "mean ± sample sd over seeds"
+    if metric.paired and not short:
+        told = f"with {paired_by(task)}"
     return Table(
-        title=f"{metric.title} ({metric.unit}), mean ± sample sd over seeds",
-        columns=(*columns, *(["reach"] if with_reach else [])),
-        rows=tuple(body),
+        title=f"{metric.title} ({metric.unit}), {told}",
+        columns=("scheme", "seeds", *heads, "reach")[:end],
+        rows=tuple(row[:end] for row in body),
     )
 
 
-def head(cell: Cell, task: Task) -> str:
-    """The head of a column: its length, or its range of positions."""
-    metric, length, first, last = cell
-    if metric == "loss_by_position":
-        return f"{first}–{last}"  # noqa: RUF001
-    return f"{length} (trained)" if length == task.trained_length else str(length)
-
-
-def curve_row(
-    task: Task, curve: str, rows: list[Aggregate], cells: list[Cell], *, with_reach: bool
-) -> tuple[Entry, ...]:
-    """A scheme, with or without a repair."""
-    mine = {row.cell: row for row in rows if row.curve == curve}
-    entries = [Entry(curve), Entry(seeds_text(task, list(mine.values())))]
-    for cell in cells:
-        best = best_text([row for row in rows if row.cell == cell])
-        entries.append(value_entry(mine.get(cell), best))
-    if with_reach:
-        entries.append(Entry(reach_text(task, curve)))
-    return tuple(entries)
+def paired_by(task: Task) -> str:
+    """How an interval of differences came about."""
+    return f"95% intervals, paired by seed and by {task.item}"
 
 
 def seeds_text(task: Task, rows: list[Aggregate]) -> str:
@@ -83,15 +81,19 @@ def seeds_text(task: Task, rows: list[Aggregate]) -> str:
     return f"{seeds} ({flagged} flagged)" if flagged else str(seeds)
 
 
-def value_entry(row: Aggregate | None, best: str | None) -> Entry:
-    """Mean and sd; "past limit" where the scheme has no such position."""
+def value_entry(row: Aggregate | None, best: str | None, *, short: bool) -> Entry:
+    """A mean and its spread; "past limit" where the scheme has no such position."""
     if row is None:
         return Entry(NOTHING)
-    if row.mean is None:
-        return Entry(PAST_LIMIT)
+    if row.mean is None or row.low is None or row.high is None:
+        return Entry(NOTHING if short else PAST_LIMIT)
     metric = metric_of(row.metric)
+    if metric.paired:
+        interval = metric.with_interval(row.mean, row.low, row.high)
+        return Entry(metric.signed(row.mean) if short else interval)
     mean = metric.cell(row.mean)
-    return Entry(mean if row.sd is None else f"{mean} ± {metric.cell(row.sd)}", mean == best)
+    sd = None if short else row.sd
+    return Entry(mean if sd is None else f"{mean} ± {metric.cell(sd)}", mean == best)
 
 
 def best_text(rows: Iterable[Aggregate]) -> str | None:
@@ -116,17 +118,12 @@ def reach_text(task: Task, curve: str) -> str:
 
 
 def reference_row(
-    label: str,
-    values: Mapping[int, float],
-    metric: Metric,
-    cells: Iterable[Cell],
-    *,
-    with_reach: bool,
+    label: str, values: Mapping[int, float], metric: Metric, lengths: Iterable[int]
 ) -> tuple[Entry, ...]:
     """What the best model and what guessing would score."""
-    found = [values.get(length) for _, length, _, _ in cells]
+    found = [values.get(length) for length in lengths]
     shown = [Entry(NOTHING if value is None else metric.cell(value)) for value in found]
-    return (Entry(label), Entry(""), *shown, *([Entry("")] if with_reach else []))
+    return (Entry(label), Entry(""), *shown, Entry(""))
 
 
 def difference_table(task: Task) -> Table | None:
@@ -140,24 +137,19 @@ def difference_table(task: Task) -> Table | None:
     body = []
     for curve in dict.fromkeys(row.curve for row in rows):
         found = {row.evaluation_length: row for row in rows if row.curve == curve}
-        body.append(
-            (
-                Entry(curve),
-                *(
-                    Entry(
-                        f"{metric.signed(row.mean)} [{metric.signed(row.low)}, "
-                        f"{metric.signed(row.high)}]"
-                        if (row := found.get(length))
-                        else NOTHING
-                    )
-                    for length in lengths
-                ),
-            )
-        )
+        cells = [
+            metric.with_interval(row.mean, row.low, row.high)
+            if (row := found.get(length))
+            else NOTHING
+            for length in lengths
+        ]
+        body.append((Entry(curve), *map(Entry, cells)))
+    reference = rows[0].reference
+    everywhere = all(row.mean is not None for row in task.of(name) if row.curve == reference)
     return Table(
-        title=f"{metric.title} minus that of {rows[0].reference} "
-        f"({'percentage points' if metric.percent else metric.unit}), with 95% intervals, "
-        "paired by seed and by sequence",
+        title=f"{metric.title} minus that of {reference} "
+        f"({'percentage points' if metric.percent else metric.unit}), with {paired_by(task)}; "
+        f"{reference} is the first scheme{' measured at every length' if everywhere else ''}",
         columns=("scheme", *map(str, lengths)),
         rows=tuple(body),
     )
@@ -212,6 +204,19 @@ def markdown(table: Table) -> str:
         cells = (f"**{escape(e.text)}**" if e.best else escape(e.text) for e in row)
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def plain(table: Table) -> str:
+    """The table for a terminal: columns aligned, numbers to the right."""
+    lines = [list(table.columns), *([entry.text for entry in row] for row in table.rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
+            text.ljust(width) if index < table.words else text.rjust(width)
+            for index, (text, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
 
 
 def escape(text: str) -> str:

@@ -9,9 +9,10 @@ from .metrics import metric_of
 from .summarise import REACH_NATS, REACH_SHARE, Task
 
 
-def verdict(task: Task) -> str:
-    """How far each scheme reaches, and what that is worth at the longest length."""
-    return " ".join(filter(None, (reach_sentence(task), difference_sentence(task))))
+def verdict(task: Task) -> list[str]:
+    """How far each scheme reaches, and what that is worth at the longest length: sentences."""
+    said = (reach_sentence(task), change_sentence(task), difference_sentence(task))
+    return [sentence for sentence in said if sentence]
 
 
 def reach_sentence(task: Task) -> str:
@@ -69,6 +70,21 @@ def longest_measured(task: Task, curve: str) -> int:
     return max((row.evaluation_length for row in rows if row.mean is not None), default=0)
 
 
+def change_sentence(task: Task) -> str:
+    """By how much each scheme's loss changes up to the longest length it was measured at."""
+    metric = metric_of("change")
+    beyond = [row for row in task.changes if row.evaluation_length > task.trained_length]
+    last = {row.curve: row for row in beyond if row.mean is not None}  # lengths ascend
+    said = [
+        f"{row.curve} {metric.with_interval(row.mean, row.low, row.high)} at "
+        f"{row.evaluation_length}"
+        for row in sorted(last.values(), key=lambda row: (-row.evaluation_length, row.mean))
+        if row.low is not None and row.high is not None and row.mean is not None
+    ]
+    opening = "Change from the trained length, in nats per token with 95% intervals"
+    return f"{opening}: {'; '.join(said)}." if said else ""
+
+
 def difference_sentence(task: Task) -> str:
     """The best scheme against the reference at the longest length, or the reference's next best."""
     metric = metric_of(task.reach_metric)
@@ -85,12 +101,12 @@ def difference_sentence(task: Task) -> str:
     unit = "percentage points" if metric.percent else "nats"
     low, high = sorted((abs(best.low), abs(best.high)))
     opening = f"At {length} {task.unit}, {best.curve}"
-    span = f"95% interval {metric.cell(low)} to {metric.cell(high)}, paired by seed and sequence"
+    span = f"95% interval {metric.cell(low)} to {metric.cell(high)}, paired by seed and {task.item}"
     if best.low <= 0 <= best.high:
         return (
             f"{opening} cannot be told from {best.reference}: the difference is "
             f"{metric.signed(best.mean)} {unit} (95% interval {metric.signed(best.low)} to "
-            f"{metric.signed(best.high)}, paired by seed and sequence)."
+            f"{metric.signed(best.high)}, paired by seed and {task.item})."
         )
     side = "below" if best.mean < 0 else "above"
     return f"{opening} is {metric.cell(abs(best.mean))} {unit} {side} {best.reference} ({span})."

@@ -45,7 +45,9 @@ def methods(summary: Summary) -> list[str]:
         "Intervals are 95% percentile intervals of a bootstrap that draws seeds and sequences "
         f"independently ({RESAMPLES:,} resamples, fixed random numbers). For fractions they are "
         "widened to Wilson's interval over the distinct sequences, since a bootstrap of answers "
-        "that are all right has no width. Differences are paired by seed and by sequence.",
+        "that are all right has no width. Differences between schemes, and changes against the "
+        "trained length, are paired by seed and by sequence or document: what these differ by "
+        "cancels.",
     ]
     if 1 < len(seeds) < FEW_SEEDS:
         said.append(

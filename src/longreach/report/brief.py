@@ -1,0 +1,30 @@
+"""What a terminal shows of a report: question, verdict and main table, in plain text."""
+
+from __future__ import annotations
+
+import textwrap
+
+from .summarise import Summary
+from .tables import plain, score_table
+from .verdict import verdict
+from .wording import progress
+
+WIDTH = 88
+
+
+def text(summary: Summary) -> str:
+    """The text of it: page and summary.md have the rest."""
+    study = summary.results.plan["study"]
+    parts = [wrapped(f"{study['name']}: {study['question']}")]
+    for task in summary.tasks:
+        first, *rest = verdict(task) or [""]
+        parts.append("\n".join(map(wrapped, (f"{task.label}: {first}", *rest))))
+        table = score_table(task, task.main_metric, short=True)
+        parts.append(f"{wrapped(table.title)}\n{plain(table)}")
+    parts += map(wrapped, progress(summary))
+    return "\n\n".join(parts) + "\n"
+
+
+def wrapped(line: str) -> str:
+    """A sentence in lines that a terminal need not break."""
+    return textwrap.fill(line, WIDTH, break_long_words=False, break_on_hyphens=False)
