@@ -1,9 +1,9 @@
-"""Greedy generation: without a cache, rotating all cached keys at each step, and rotating new keys alone.
+"""Greedy generation: no cache, all cached keys rotated at each step, new keys rotated alone.
 
 Run: python benchmarks/cache.py
 
-The cache keeps keys unrotated and rotated. Here that is compared with keeping them unrotated only and
-rotating all of them at every step; tokens are compared before anything is timed.
+The cache keeps keys unrotated and rotated. Here that is compared with keeping them unrotated only
+and rotating all of them at every step; tokens are compared before anything is timed.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ def ratios(
 ) -> dict[str, float]:
     """Median time of each variant, rounds interleaved (A B C, A B C, ...); prints a table.
 
-    Interleaving makes a machine that slows down slow all variants alike. Returns first / variant: how
-    many times faster than the first one each is.
+    Interleaving makes a machine that slows down slow all variants alike. Returns first / variant:
+    how many times faster than the first one each is.
     """
     seconds: dict[str, list[float]] = {name: [] for name in variants}
     for run in variants.values():

@@ -2,8 +2,8 @@
 
 Run: python benchmarks/length_curve.py
 
-A causal model's loss on a prefix does not depend on what follows, so one pass gives every length. The
-losses are compared before the two ways are timed.
+A causal model's loss on a prefix does not depend on what follows, so one pass gives every length.
+The losses are compared before the two ways are timed.
 """
 
 from __future__ import annotations

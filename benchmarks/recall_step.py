@@ -2,11 +2,11 @@
 
 Run: python benchmarks/recall_step.py [--whole]
 
-Both start from the same weights and see the same batches; the losses of the first steps are compared
-before anything is timed. One thread each, as `longreach run` uses them; and the straightforward loop
-with as many threads as cores, as PyTorch does unless told otherwise, since there a step also occupies
-all cores. --whole also times the whole study (five schemes, one seed) through `longreach run` against
-the straightforward program with four threads: some ten minutes.
+Both start from the same weights and see the same batches; the losses of the first steps are
+compared before anything is timed. One thread each, as `longreach run` uses them; and the
+straightforward loop with as many threads as cores, as PyTorch does unless told otherwise, since
+there a step also occupies all cores. --whole also times the whole study (five schemes, one seed)
+through `longreach run` against the straightforward program with four threads: some ten minutes.
 """
 
 from __future__ import annotations

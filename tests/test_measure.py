@@ -14,12 +14,12 @@ from scipy import stats
 from longreach.measure import exact_match, text_loss
 from longreach.measure.measured import Measured, mean_interval, wilson
 from longreach.measure.text_loss import position_ranges, token_losses
-from longreach.tasks.text import Windows
 from longreach.model.cache import Cache
 from longreach.model.decoder import Decoder, DecoderShape
 from longreach.schemes import SCHEMES
 from longreach.tasks.base import Batch
 from longreach.tasks.recall import Recall
+from longreach.tasks.text import Windows
 from longreach.train import batch_loss
 
 VOCABULARY = 7

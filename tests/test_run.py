@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from math import pi, sin
 from pathlib import Path
 
@@ -133,7 +134,7 @@ def test_killed_in_a_training_it_resumes_from_its_checkpoint_to_the_same_bits(
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert list(out.glob(".work/*/checkpoint.safetensors"))
-    results, shown = go(Study.parse(TINY, "tiny"), out)
+    results, _ = go(Study.parse(TINY, "tiny"), out)
     assert len(results.runs) == 4
     assert content(out) == content(whole)
 
@@ -289,7 +290,7 @@ def test_the_learning_rate_warms_up_and_then_follows_half_a_cosine():
     assert rates[4] == pytest.approx(0.01)
     assert rates[22] == pytest.approx(0.005)
     assert rates[39] == pytest.approx(0.01 * sin(pi / 72) ** 2)
-    assert all(before >= after for before, after in zip(rates[4:], rates[5:], strict=False))
+    assert all(before >= after for before, after in pairwise(rates[4:]))
 
 
 def test_training_sequences_that_are_also_evaluated_are_counted():

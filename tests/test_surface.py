@@ -1,6 +1,7 @@
 """The public surface, frozen in surface.txt: whoever changes it sees it in the diff.
 
-After a change that is meant: `python -m tests.test_surface` from the repository's root writes it anew.
+After a change that is meant: `python -m tests.test_surface` from the repository's root writes it
+anew.
 """
 
 from __future__ import annotations

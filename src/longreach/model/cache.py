@@ -15,9 +15,9 @@ class LayerCache:
 
     Keys are kept both unrotated and as the scheme last rotated them. A step then rotates its own
     keys alone; when the scheme's `stamp` changes (another spectrum), all keys are rotated anew
-    from the unrotated ones, so that old and new keys are turned alike. (What deeper layers made of the
-    text under the old spectrum stays as it was: only reading it again changes that.) Rotating everything at every step
-    gives the same numbers more slowly (benchmarks/cache.py).
+    from the unrotated ones, so that old and new keys are turned alike. (What deeper layers made of
+    the text under the old spectrum stays as it was: only reading it again changes that.) Rotating
+    everything at every step gives the same numbers more slowly (benchmarks/cache.py).
     """
 
     def __init__(self, capacity: int) -> None:

@@ -88,9 +88,9 @@ class Text(Task):
     def windows(self, length: int, documents: int, each: int = 1) -> Windows:
         """Up to `each` windows from each of up to so many held-out documents that are long enough.
 
-        Windows of a document do not overlap. Where they start depends on the document and the length
-        alone, so every model is measured on the same text. Raises InputError if no document is long
-        enough.
+        Windows of a document do not overlap. Where they start depends on the document and the
+        length alone, so every model is measured on the same text. Raises InputError if no document
+        is long enough.
         """
         chosen: list[NDArray[np.int64]] = []
         owners: list[int] = []
