@@ -39,7 +39,7 @@ def part(path: Path) -> str:
 
 
 def imports(path: Path) -> set[str]:
-    """The parts of the package that a file imports, inside functions too, but not for types alone."""
+    """What a file imports of the package, inside functions too, but not for types alone."""
     found: set[str] = set()
     here = path.relative_to(PACKAGE.parent).with_suffix("").parts
 

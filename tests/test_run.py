@@ -1,4 +1,4 @@
-"""Running studies: resumed after any kill to the same rows, nothing recorded lost or overwritten."""
+"""Running studies: resumed after any kill to the same rows, nothing lost or overwritten."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_the_same_study_in_one_process_gives_the_same_rows_and_weights(whole, tm
 
 
 def slowly(home: Path) -> str:
-    """A program that runs a study with checkpoints at every step, slowed down so that it can be hit."""
+    """A program that runs a study, with a checkpoint at every step, slowly enough to be hit."""
     return (
         "import time, torch\n"
         "torch.set_num_threads(1)\n"
