@@ -30,7 +30,7 @@ class Spectrum:
 
         Raises InputError for an odd or non-positive head_dim, or a base that is not above 1.
 
-        >>> round(Spectrum.rope(64).wavelengths[-1], 4)
+        >>> round(float(Spectrum.rope(64).wavelengths[-1]), 4)
         47117.2428
         """
         if head_dim < 2 or head_dim % 2:
