@@ -179,6 +179,7 @@ def write_measured(
     about = {
         "format": FORMAT,
         "evaluation": settings(task, cell.lengths, cell.evaluation),
+        "provenance": provenance(cell.command),
         "task": {
             "label": cell.training.task.label,
             "metric": task.metric,

@@ -74,7 +74,8 @@ class Run:
     """What one run folder holds.
 
     training: as in training.json: `digest`, `training` (the spec), `provenance`, `summary`.
-    evaluation: the settings that the rows were measured with, and the task's ceiling and chance.
+    evaluation: the settings that the rows were measured with, what measured them, and the task's
+        ceiling and chance.
     items: per row key, the value of each sequence or held-out document, in the same order for every
         run of the same task, so that schemes can be compared in pairs.
     """
