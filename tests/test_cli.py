@@ -323,6 +323,19 @@ def test_a_run_that_fails_ends_with_1_and_reports_the_others(call, tmp_path):
     assert "lower training.learning_rate" in err
 
 
+def test_a_report_that_cannot_be_written_ends_with_1_and_a_message(call, finished, tmp_path):
+    runs = tmp_path / "runs"
+    shutil.copytree(finished, runs)
+    shutil.rmtree(runs / "figures")
+    (runs / "figures").write_text("a file where a folder must go", encoding="utf-8")
+    code, out, err = call("report", runs)
+    assert code == 1
+    assert out == ""
+    assert "failed: " in err
+    assert "figures" in err
+    assert "Traceback" not in err
+
+
 def test_interrupted_it_ends_with_130_says_so_and_leaves_no_process(tiny, tmp_path):
     text = tiny.read_text().replace("steps = 40", "steps = 400000")
     tiny.write_text(text, encoding="utf-8")

@@ -194,6 +194,6 @@ def main() -> None:
     except InputError as error:
         say(f"error: {error}")
         sys.exit(2)
-    except RunError as error:
+    except (RunError, OSError) as error:
         say(f"failed: {error}")
         sys.exit(1)
