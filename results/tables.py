@@ -142,6 +142,17 @@ def recall(task: str) -> str:
     return markdown(["scheme", *map(str, lengths)], rows)
 
 
+def straightforward() -> str:
+    """What the straightforward program printed, in percent."""
+    found = json.loads((ROOT / "results" / "straightforward.json").read_text())["accuracies"]
+    lengths = ("24", "32", "48")
+    rows = [
+        [scheme, *["past limit" if value is None else f"{100 * value:.1f}" for value in values]]
+        for scheme, values in found.items()
+    ]
+    return markdown(["scheme", *lengths], rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "mean-loss": mean_loss,
     "against-published": against_published,
@@ -149,6 +160,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "change": change,
     "recall": lambda: recall("recall"),
     "recall-ambiguous": lambda: recall("recall (ambiguous)"),
+    "straightforward": straightforward,
 }
 
 
