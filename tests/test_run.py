@@ -97,6 +97,35 @@ def test_the_same_study_in_one_process_gives_the_same_rows_and_weights(whole, tm
     assert content(tmp_path / "again") == content(whole)
 
 
+def test_cut_into_slices_for_cores_that_do_not_divide_the_cells_the_rows_are_the_same(
+    whole, tmp_path
+):
+    _, shown = go(Study.parse(TINY, "tiny"), tmp_path / "sliced", workers=3)
+    assert content(tmp_path / "sliced") == content(whole)
+    assert len(shown.finished) == 4
+    assert shown.steps == 4 * 40
+    assert list((tmp_path / "sliced" / ".work").iterdir()) == []
+
+
+def test_a_slice_ends_with_a_checkpoint_and_the_next_goes_on_from_it(whole, tmp_path):
+    study = Study.parse(TINY, "tiny")
+    training, _ = trainings(study, print)[0]
+    cell = Cell(
+        training=training,
+        lengths=study.evaluation_lengths,
+        evaluation=study.evaluation,
+        out=tmp_path,
+        command="test",
+    )
+    steps = []
+    assert not fulfil(cell, lambda step, loss: steps.append(step), until=15)
+    assert not cell.trained
+    assert not fulfil(cell, lambda step, loss: steps.append(step), until=16)
+    assert fulfil(cell, lambda step, loss: steps.append(step))
+    assert steps == list(range(1, 41))
+    assert content(tmp_path)[training.digest] == content(whole)[training.digest]
+
+
 def slowly(home: Path) -> str:
     """A program that runs a study, with a checkpoint at every step, slowly enough to be hit."""
     return (

@@ -94,8 +94,10 @@ def provenance(command: str) -> dict[str, Any]:
     }
 
 
-def fulfil(cell: Cell, tell: Callable[[int, float], None]) -> None:
-    """Trains unless the weights are there, measures unless the rows are.
+def fulfil(cell: Cell, tell: Callable[[int, float], None], until: int | None = None) -> bool:
+    """Trains unless the weights are there, measures unless the rows are; whether all is done.
+
+    until: train for so many steps in all and leave a checkpoint, if the recipe has more.
 
     Raises RunError if training fails, InputError if what is there is damaged, OSError if the disk
     does not take it; in each case nothing half-made is left where results are read.
@@ -103,7 +105,7 @@ def fulfil(cell: Cell, tell: Callable[[int, float], None]) -> None:
     task = build_task(cell.training)
     if cell.trained:
         remeasure(cell, task)
-        return
+        return True
     started = time.monotonic()
     held_out = None
     if task.metric == "exact_match":
@@ -118,8 +120,11 @@ def fulfil(cell: Cell, tell: Callable[[int, float], None]) -> None:
         task,
         held_out=held_out,
         checkpoint=cell.work / "checkpoint.safetensors",
+        until=until,
         tell=tell,
     )
+    if progress.step < cell.training.training.steps:
+        return False
     whole = cell.work / "run"
     shutil.rmtree(whole, ignore_errors=True)
     whole.mkdir(parents=True)
@@ -147,6 +152,7 @@ def fulfil(cell: Cell, tell: Callable[[int, float], None]) -> None:
     whole.rename(cell.folder)
     files.sync(cell.out)
     shutil.rmtree(cell.work, ignore_errors=True)
+    return True
 
 
 def remeasure(cell: Cell, task: Task) -> None:

@@ -95,6 +95,7 @@ def train(
     *,
     held_out: Int[Tensor, "sequences time"] | None = None,
     checkpoint: Path | None = None,
+    until: int | None = None,
     tell: Callable[[int, float], None] = lambda step, loss: None,
 ) -> tuple[Decoder, Progress]:
     """Trains a model; returns it with its log (step, loss, learning_rate) and overlap.
@@ -103,6 +104,7 @@ def train(
         them is counted as the overlap.
     checkpoint: a file kept up to date while training, and gone on from if it is there; the weights
         that come out are the same, bit for bit, as without an interruption.
+    until: stop after so many steps in all, with a checkpoint, though the recipe has more.
     tell: called after each step with the number of steps done and the batch's loss.
     Raises RunError if the loss is no longer a number.
     """
@@ -122,7 +124,7 @@ def train(
     held = None if held_out is None else fingerprints(held_out)
     saved = time.monotonic()
     model.train()
-    while progress.step < recipe.steps:
+    while progress.step < min(until or recipe.steps, recipe.steps):
         optimizer.param_groups[0]["lr"] = rate(recipe, progress.step)
         batch = task.sample(training.trained_length, recipe.batch, data)
         if held is not None:
@@ -148,6 +150,8 @@ def train(
             keep(checkpoint, model, optimizer, data, progress)
             saved = time.monotonic()
         tell(progress.step, value)
+    if checkpoint is not None and progress.step < recipe.steps:
+        keep(checkpoint, model, optimizer, data, progress)
     return model.eval(), progress
 
 
