@@ -55,6 +55,7 @@ def test_commands_run_in_order_in_one_folder(page, tmp_path):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_to_files_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", text):
         if not target.startswith(("http://", "https://")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
