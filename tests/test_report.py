@@ -10,6 +10,7 @@ import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from longreach.report.picture import Picture, spread
 from longreach.report.summarise import Summary, finish, reach_of, summarise
 from longreach.report.tables import Entry, difference_table, markdown, score_table
 from longreach.report.verdict import verdict
+from longreach.report.wording import flags
 from longreach.results import Results, Row
 
 from .report_fixture import write_runs
@@ -270,6 +272,21 @@ def test_reach_of_a_loss_is_held_to_the_trained_length(losses, reached):
     ]
     rows += [replace(row, metric="loss", value=0.0) for row in rows]  # the mean has no say
     assert reach_of(rows, metric="loss", ceiling={64: 0.0}) == reached
+
+
+def test_flagged_runs_are_named_by_scheme_with_their_seeds():
+    class Done(NamedTuple):
+        scheme: str
+        task: str
+        seed: int
+        at_trained_length: float
+
+    runs = [Done("nope", "recall", 0, 0.711), Done("alibi", "recall", 0, 0.949)]
+    runs += [Done("nope", "recall", 2, 0.746)]
+    assert flags(runs) == [
+        "nope on recall, seeds 0, 2 (71.1% to 74.6%)",
+        "alibi on recall, seed 0 (94.9%)",
+    ]
 
 
 def test_a_run_below_the_bar_is_flagged_and_kept(tmp_path):

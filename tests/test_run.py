@@ -59,6 +59,18 @@ def content(out: Path) -> dict[str, str]:
     }
 
 
+def first_cell(study: Study, out: Path) -> Cell:
+    """The study's first training, to be made in `out`."""
+    training, _ = trainings(study, print)[0]
+    return Cell(
+        training=training,
+        lengths=study.evaluation_lengths,
+        evaluation=study.evaluation,
+        out=out,
+        command="test",
+    )
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tiny study, run without interruption, in two processes."""
@@ -108,22 +120,14 @@ def test_cut_into_slices_for_cores_that_do_not_divide_the_cells_the_rows_are_the
 
 
 def test_a_slice_ends_with_a_checkpoint_and_the_next_goes_on_from_it(whole, tmp_path):
-    study = Study.parse(TINY, "tiny")
-    training, _ = trainings(study, print)[0]
-    cell = Cell(
-        training=training,
-        lengths=study.evaluation_lengths,
-        evaluation=study.evaluation,
-        out=tmp_path,
-        command="test",
-    )
+    cell = first_cell(Study.parse(TINY, "tiny"), tmp_path)
     steps = []
     assert not fulfil(cell, lambda step, loss: steps.append(step), until=15)
     assert not cell.trained
     assert not fulfil(cell, lambda step, loss: steps.append(step), until=16)
     assert fulfil(cell, lambda step, loss: steps.append(step))
     assert steps == list(range(1, 41))
-    assert content(tmp_path)[training.digest] == content(whole)[training.digest]
+    assert content(tmp_path)[cell.training.digest] == content(whole)[cell.training.digest]
 
 
 def slowly(home: Path) -> str:
@@ -189,20 +193,12 @@ def test_kill_9_of_the_whole_group_and_the_same_command_again(whole, tiny, tmp_p
 
 
 def test_a_checkpoint_damaged_from_outside_costs_time_and_nothing_else(whole, tmp_path):
-    study = Study.parse(TINY, "tiny")
-    training, _ = trainings(study, print)[0]
-    cell = Cell(
-        training=training,
-        lengths=study.evaluation_lengths,
-        evaluation=study.evaluation,
-        out=tmp_path,
-        command="test",
-    )
+    cell = first_cell(Study.parse(TINY, "tiny"), tmp_path)
     cell.work.mkdir(parents=True)
     (cell.work / "checkpoint.safetensors").write_bytes(b"\x08\0\0\0\0\0\0\0{}      half")
     fulfil(cell, lambda step, loss: None)
     made = content(tmp_path)
-    assert made[training.digest] == content(whole)[training.digest]
+    assert made[cell.training.digest] == content(whole)[cell.training.digest]
 
 
 def test_other_evaluation_lengths_need_no_training_and_keep_the_old_rows(whole, tmp_path):
@@ -274,15 +270,7 @@ def test_a_loss_that_is_no_number_fails_that_run_and_finishes_the_others(tmp_pat
 def test_a_full_disk_is_said_and_leaves_no_half_made_run(tmp_path, monkeypatch):
     from longreach import cell as cell_module
 
-    study = Study.parse(TINY, "tiny").limited(3)
-    training, _ = trainings(study, print)[0]
-    cell = Cell(
-        training=training,
-        lengths=study.evaluation_lengths,
-        evaluation=study.evaluation,
-        out=tmp_path / "runs",
-        command="test",
-    )
+    cell = first_cell(Study.parse(TINY, "tiny").limited(3), tmp_path / "runs")
     written = cell_module.files.write
 
     def full(path: Path, data: str | bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from .intervals import RESAMPLES
@@ -24,16 +25,25 @@ def progress(summary: Summary) -> list[str]:
         )
     if flagged := summary.flagged:
         said.append(
-            f"Flagged, and kept in every number: {listed(map(flag, flagged))} scored below "
+            f"Flagged, and kept in every number: {listed(flags(flagged))} scored below "
             f"{BAR:.0%} of the ceiling at the trained length, so what they do past it says little."
         )
     return said
 
 
-def flag(done: Finished) -> str:
-    """A flagged run, named."""
-    share = done.at_trained_length or 0.0
-    return f"{done.scheme} on {done.task}, seed {done.seed} ({share:.1%})"
+def flags(flagged: Iterable[Finished]) -> list[str]:
+    """Flagged runs by scheme and task: their seeds, and the least and the most they scored."""
+    groups: dict[tuple[str, str], list[Finished]] = {}
+    for done in flagged:
+        groups.setdefault((done.scheme, done.task), []).append(done)
+    said = []
+    for (scheme, task), runs in groups.items():
+        seeds = ", ".join(str(done.seed) for done in runs)
+        shares = [done.at_trained_length or 0.0 for done in runs]
+        least, most = f"{min(shares):.1%}", f"{max(shares):.1%}"
+        scored = least if least == most else f"{least} to {most}"
+        said.append(f"{scheme} on {task}, seed{'s' if len(runs) > 1 else ''} {seeds} ({scored})")
+    return said
 
 
 def methods(summary: Summary) -> list[str]:
