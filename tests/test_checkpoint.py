@@ -401,7 +401,10 @@ MISTAKES = {
     "factor_ignored": ({"rope_type": "default", "factor": 4.0}, "does nothing"),
     "type_missing": ({"factor": 4.0}, "neither rope_type nor type"),
     "unknown_type": ({"rope_type": "yarm", "factor": 4.0}, "did you mean 'yarn'?"),
-    "conflicting_types": ({"rope_type": "yarn", "type": "linear", "factor": 4.0}, "vLLM refuses"),
+    "conflicting_types": (
+        {"rope_type": "yarn", "type": "linear", "factor": 4.0},
+        "transformers 5 takes rope_type, 4.57 takes type",
+    ),
     "unknown_key": (
         {**YARN, "original_max_position_embedding": 4096},
         "did you mean 'original_max_position_embeddings'?",
@@ -443,6 +446,25 @@ def test_a_correct_block_is_not_accused(code):
     block, stated = dict(YARN), 131072
     found = from_config({**QWEN3, "max_position_embeddings": stated, "rope_scaling": block})
     assert code not in codes(found)
+
+
+@pytest.mark.parametrize(
+    ("block", "code"),
+    [
+        ({**YARN, "factor": 1e308}, "factor_not_a_number"),
+        (
+            {
+                "rope_type": "longrope",
+                "long_factor": [2.0] * 64,
+                "short_factor": [1.0] * 64,
+                "attention_factor": ["x"],
+            },
+            "bad_option",
+        ),
+    ],
+)
+def test_values_out_of_all_bounds_are_named(block, code):
+    assert code in codes(from_config({**QWEN3, "rope_scaling": block}))
 
 
 def test_attn_factor_is_another_engines_word():

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ..errors import InputError
 from ..repairs import Repair, growth, yarn_amplitude
-from ..spectrum import Extension, Spectrum, brief
+from ..spectrum import LARGEST, Extension, Spectrum, brief
 from ..table import nearest
 from .families import Family
 from .reading import Notes, as_float, mapping, real, whole
@@ -33,6 +33,9 @@ OPTIONS = {
     "longrope": ("long_factor", "short_factor", "factor", "attention_factor"),
 }
 """What transformers reads in a block of each type: options of the repair of that name."""
+
+LISTS = ("long_factor", "short_factor")
+"""The options that hold a number for each pair."""
 
 ALIASES = {"su": "longrope", "deepseek_yarn": "yarn", "llama3.1": "llama3", "mrope": "default"}
 """Other names of the same types, in released configs."""
@@ -194,7 +197,8 @@ def _type(block: Block, notes: Notes) -> str:
         notes.add(
             "conflicting_types",
             f"{block.where} has rope_type '{brief(new)}' and type '{brief(old)}'",
-            f"transformers takes rope_type ('{brief(new)}'); vLLM refuses to start",
+            "transformers 5 takes rope_type, 4.57 takes type; vLLM refuses to start. Read here by "
+            "rope_type",
         )
     kind = new or old
     if kind is None:
@@ -272,7 +276,7 @@ def _factor(
     if given is None:
         return _implied_factor(kind, options, block, trained, stated, notes)
     factor = as_float(given)
-    if factor is None or factor <= 0:
+    if factor is None or not 0 < factor <= LARGEST:
         notes.add(
             "factor_not_a_number",
             f"{block.where}.factor is {brief(given)}",
@@ -359,7 +363,7 @@ def _disagreement(factor: float, block: Block, trained: int, stated: int, notes:
 
 def _lists(options: dict[str, Any], pairs: int, block: Block, notes: Notes) -> dict[str, Any]:
     """LongRoPE's lists, one positive number per pair; no options if they are anything else."""
-    for name in ("long_factor", "short_factor"):
+    for name in LISTS:
         value = options.get(name)
         if value is None:
             notes.add(
@@ -389,10 +393,8 @@ def _lists(options: dict[str, Any], pairs: int, block: Block, notes: Notes) -> d
                 "the repair cannot be applied",
             )
             return {}
-    return {
-        key: [float(each) for each in value] if isinstance(value, list) else value
-        for key, value in options.items()
-    }
+    lists = {name: [float(each) for each in options[name]] for name in LISTS}
+    return {**options, **lists}
 
 
 def _llama3_keys(block: Block, notes: Notes) -> None:

@@ -400,6 +400,12 @@ class _Reader:
             wide = whole(self.wider(), ["global_head_dim", "head_dim"], self.notes, most=WIDEST)
             if wide:
                 return wide.value
+        parts = [
+            whole(self.config, [key], self.notes, most=WIDEST)
+            for key in ("qk_rope_head_dim", "qk_nope_head_dim")
+        ]
+        if parts[0] and parts[1]:
+            return parts[0].value + parts[1].value
         found = whole(self.config, HEAD_DIMS, self.notes, most=WIDEST)
         if found:
             return found.value

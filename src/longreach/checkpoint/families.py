@@ -28,8 +28,8 @@ class Window:
 class Family:
     """What is true of a model family unless its config says otherwise.
 
-    kind: how positions are told, unless position_embedding_type says; None: as the keys say. base, local_base: of RoPE, for full and for
-        sliding layers. share: the part of head_dim that is turned.
+    kind: how positions are told, unless position_embedding_type says; None: as the keys say.
+    base, local_base: of RoPE, for full and for sliding layers. share: the part of head_dim turned.
     period: every period-th layer sees all, the others a window. nope: which layers are not turned:
         "full" for those that see all, "interval" for every `no_rope_layer_interval`-th, "all".
     slides: whether `sliding_window` counts without `use_sliding_window: true`.
