@@ -1127,3 +1127,13 @@ def test_exception_transformers_reads_truncate_beside_the_layers_block():
     assert ours.inverse_frequencies[9] == pytest.approx(0.0317056962, rel=1e-8)
     rounded = REPAIRS["yarn"](plain, extension, truncate=True)
     assert float(found[9]) == pytest.approx(rounded.inverse_frequencies[9], rel=1e-6)
+
+
+def test_dynamic_ntk_has_no_history():
+    """transformers keeps a long call's base for the next (huggingface/transformers#46624)."""
+    plain = Spectrum.rope(128)
+    fresh = {16384: 1.649688601901289e-05, 100: 0.00011547819303814322, 8192: 3.849273343803361e-05}
+    for order in ([16384, 100, 8192], [8192, 16384, 100], [100, 8192, 16384, 8192]):
+        for length in order:
+            found = REPAIRS["dynamic"](plain, Extension(4096, length), factor=2.0)
+            assert found.inverse_frequencies[-1] == pytest.approx(fresh[length], rel=1e-6)

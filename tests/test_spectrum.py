@@ -299,3 +299,18 @@ def test_logits_depend_on_the_distance_alone_for_thousands_of_random_pairs(head_
     np.testing.assert_allclose(logits, expected, atol=3e-4)
     np.testing.assert_allclose(shifted, logits, atol=3e-4)
     assert np.abs(logits - np.roll(expected, 1)).max() > 1
+
+
+def test_positions_in_bfloat16_turn_the_fastest_pair_elsewhere():
+    """A trap that transformers, candle and others fell into: bfloat16 steps by 64 past 8,192."""
+    positions = torch.tensor([256, 257, 4097, 15962, 15968, 32769])
+    rounded = positions.bfloat16().long().tolist()
+    assert rounded == [256, 256, 4096, 15936, 16000, 32768]
+    assert np.cos(15962) == pytest.approx(-0.908015901, abs=1e-9)
+    assert np.cos(rounded[3]) == pytest.approx(-0.267950071, abs=1e-9)
+    shape = Shape(width=8, heads=1, head_dim=8, trained_length=16)
+    x = torch.ones(1, 1, 1, 8, dtype=torch.bfloat16)
+    turned = Rope(shape).rotate(x, positions[3:4])[0, 0, 0, :2].double().numpy()
+    # (1, 1) turned by p: cos p - sin p, sin p + cos p.
+    expected = [np.cos(15962) - np.sin(15962), np.sin(15962) + np.cos(15962)]
+    np.testing.assert_allclose(turned, expected, atol=1e-2)

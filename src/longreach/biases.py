@@ -47,6 +47,18 @@ def mpt_slopes(heads: int, bias_max: float = 8) -> list[float]:
     return (geometric[1::2] + geometric[0::2])[:heads]
 
 
+def query_scale(position: int, scale: float = 0.1, floor: int = 8192) -> float:
+    """What Llama 4 multiplies the query at a position by, on layers that are not turned.
+
+    1 + scale * ln(1 + whole part of (position + 1) / floor); `attn_scale` and `floor_scale` in
+    configs. It grows with the position, whatever the length: no rope type, and not to be repaired.
+
+    >>> [round(query_scale(p), 6) for p in (0, 8190, 8191, 131071)]
+    [1.0, 1.0, 1.069315, 1.283321]
+    """
+    return 1 + scale * log(1 + (position + 1) // floor)
+
+
 def t5_bucket_starts(buckets: int = 32, max_distance: int = 128) -> list[int]:
     """The first distance of each bucket of T5's causal bias, in tokens.
 

@@ -12,7 +12,7 @@ from ..repairs import Repair, softmax_factor
 from ..spectrum import WIDEST, Spectrum, brief
 from .blocks import BASES, Block, Blocks, find_blocks, original_length, read_base, read_repair
 from .families import FAMILIES, PLAIN, Family
-from .layers import Layer, Sees, read_layers
+from .layers import Layer, Sees, read_layers, scaled_queries
 from .layout import Checkpoint, Kind, LayerGroup, WindowKind
 from .reading import Found, Notes, as_float, real, whole
 
@@ -436,11 +436,11 @@ class _Reader:
         """Llama 4's scaling of queries by position, on layers that are not turned."""
         if self.family.chunk is None or self.config.get("attn_temperature_tuning") in (False, 0):
             return None
-        scale, floor = (as_float(self.config.get(key)) for key in ("attn_scale", "floor_scale"))
-        return (
-            f"queries are multiplied by 1 + {scale or 0.1:g} ln(1 + floor((position + 1) / "
-            f"{floor or 8192:g})): a repair of Llama 4's own, of no rope type"
-        )
+        found = real(self.config, ["attn_scale"], self.notes)
+        scale = found[0] if found else 0.1
+        step = whole(self.config, ["floor_scale"], self.notes)
+        floor = step.value if step else 8192
+        return scaled_queries(self.stated, scale, floor)
 
     def own_dynamic(self) -> tuple[str, ...]:
         """What Qwen 1 does in its own code, past seq_length."""

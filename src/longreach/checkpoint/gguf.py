@@ -20,7 +20,7 @@ from ..repairs import Repair, growth, longrope_amplitude, softmax_factor, yarn_a
 from ..spectrum import WIDEST, Extension, Spectrum, brief
 from .families import FAMILIES, PLAIN, Family
 from .gguf_header import Header, read_header
-from .layers import DEEPEST, Layer, Sees
+from .layers import DEEPEST, Layer, Sees, scaled_queries
 from .layout import Checkpoint, Kind, LayerGroup, WindowKind
 from .reading import Found, Notes, as_float, real, whole
 
@@ -406,10 +406,7 @@ class _Reader:
         """Llama 4's scaling of queries by position, on layers that are not turned."""
         if self.family.chunk is None:
             return None
-        return (
-            "queries are multiplied by 1 + 0.1 ln(1 + floor((position + 1) / 8192)): a repair of "
-            "Llama 4's own, of no rope type"
-        )
+        return scaled_queries(self.stated)
 
     def base(self, local: bool) -> float:
         own = self.real("rope.freq_base_swa", above=1) if local else None

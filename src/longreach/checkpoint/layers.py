@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ..biases import query_scale
 from ..errors import InputError
 from ..spectrum import brief
 from .families import Family
-from .reading import Notes, whole
+from .reading import Found, Notes, whole
 
 Sees = Literal["all", "sliding", "chunked", "nothing"]
 """What a layer's attention reaches; "nothing" for layers that are not attention."""
@@ -110,6 +111,16 @@ def _every(period: int, count: int) -> list[Sees]:
 
 def _slides(config: Mapping[str, Any], family: Family) -> bool:
     return bool(config.get("use_sliding_window", family.slides))
+
+
+def scaled_queries(stated: Found | None, scale: float = 0.1, floor: int = 8192) -> str:
+    """Llama 4's scaling of queries on layers that are not turned, in words."""
+    last = (stated.value if stated else floor) - 1
+    return (
+        f"queries are multiplied by 1 + {scale:g} ln(1 + floor((position + 1) / {floor})), "
+        f"{query_scale(last, scale, floor):.6g} at position {last:,}: a repair of Llama 4's own, "
+        "of no rope type"
+    )
 
 
 def _turned(
