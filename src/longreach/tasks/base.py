@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Int
 from torch import Tensor
 
@@ -26,6 +28,24 @@ class Batch:
         columns = self.scored.any(0)
         return int(len(columns) - int(columns.nonzero()[0]))
 
+    @property
+    def alike(self) -> bool:
+        """Whether every row is scored from some place on to its end, the same for all."""
+        return bool(self.scored[:, -self.last :].all())
+
+    @classmethod
+    def join(cls, parts: Sequence[Batch]) -> Batch:
+        """One batch of all rows, those that are shorter filled up with tokens that do not count."""
+        longest = max(part.tokens.shape[1] for part in parts)
+
+        def widened(x: Tensor) -> Tensor:
+            return F.pad(x, (0, longest - x.shape[1]))
+
+        return cls(
+            torch.cat([widened(part.tokens) for part in parts]),
+            torch.cat([widened(part.scored) for part in parts]),
+        )
+
 
 class Task(ABC):
     """A source of sequences with known answers.
@@ -39,10 +59,17 @@ class Task(ABC):
     vocabulary: int
     """Token ids are below this."""
 
+    end: ClassVar[int | None] = None
+    """The token that ends an answer, where it has one."""
+
     @property
     def data(self) -> str | None:
         """Digest of data from outside that the task draws on, if there are any."""
         return None
+
+    def total(self, length: int) -> int:
+        """Tokens of the longest sequence of that length, the answer included."""
+        return length + 1
 
     @property
     def note(self) -> str:
