@@ -119,6 +119,7 @@ def test_batches_have_the_length_asked_for_and_score_no_first_token(name, option
     assert batch.tokens.shape == batch.scored.shape
     assert len(batch.tokens) == 7
     assert batch.tokens.shape[1] <= task.total(length)
+    assert name not in ("recall", "text") or batch.tokens.shape[1] == task.total(length)
     assert (batch.tokens.dtype, batch.scored.dtype) == (torch.long, torch.bool)
     assert int(batch.tokens.min()) >= 0
     assert int(batch.tokens.max()) < task.vocabulary
@@ -838,6 +839,22 @@ def test_pcfg_draws_what_the_published_generator_makes_with_so_many_functions():
     common = shares * len(drawn) > 10
     expected = shares[common] * counted[common].sum() / shares[common].sum()
     assert stats.chisquare(counted[common], expected).pvalue > 0.001
+
+
+@pytest.mark.parametrize("longest", [5, 10, 64])
+def test_pcfg_answer_lengths_are_those_of_the_sequences_that_are_kept(longest):
+    shares = answer_lengths(4, longest)
+    assert len(shares) == longest + 1
+    assert shares.sum() == pytest.approx(1, rel=1e-12)
+    assert (shares[:2] == 0).all()
+    task = Pcfg(longest=longest)
+    drawn = [len(answer.split()) for _, answer in lines(task, task.sample(4, 3000, generator()))]
+    counted = np.bincount(drawn, minlength=longest + 1)
+    common = shares * 3000 > 8
+    # What is rare makes one bin, with a little added on both sides in case there is nothing rare.
+    found = [*counted[common], 3000 - counted[common].sum() + 8]
+    expected = [*(3000 * shares[common]), 3000 * (1 - shares[common].sum()) + 8]
+    assert stats.chisquare(found, expected).pvalue > 0.001
 
 
 def test_pcfg_chance_is_that_of_a_guesser_who_knows_how_long_the_answer_is():
