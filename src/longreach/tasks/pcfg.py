@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import accumulate
 from string import ascii_uppercase
 from typing import Annotated
 
@@ -46,6 +48,10 @@ MOST = 200
 """Functions in a sequence: more recursion than this is no use, and Python has its own limit."""
 
 
+LEAST_KEPT = 0.05
+"""Share of the sequences drawn that are not drawn again: less would take too long."""
+
+
 class Pcfg(Task):
     """Apply nested string edits, as in PCFG SET, then stop. Length counts the functions.
 
@@ -82,10 +88,16 @@ class Pcfg(Task):
         self.vocabulary = len(self.words)
 
     def fits(self, length: int) -> None:
-        """Raises InputError for fewer than 1 or more than 200 functions."""
+        """Raises InputError for no function, or so many that nearly all strings are too long."""
         super().fits(length)
         if length > MOST:
             raise InputError(f"pcfg has at most {MOST} functions, got length {length}")
+        share = float(_kept(length, self.longest).sum()) / weight(length)
+        if share < LEAST_KEPT:
+            raise InputError(
+                f"only {share:.2%} of pcfg's sequences keep to strings of {self.longest} symbols, "
+                f"got length {length}; set longest to more than {self.longest}"
+            )
 
     def sample(self, length: int, count: int, generator: torch.Generator) -> Batch:
         """Sequences padded to the longest of them."""
@@ -93,40 +105,42 @@ class Pcfg(Task):
         draw = uniform(generator).__next__
         rows: list[tuple[String, String]] = []
         while len(rows) < count:
-            drawn = self._draw(length, draw)
-            if drawn is not None:
-                rows.append(drawn)
+            prompt: String = []
+            value = self._draw(length, draw, prompt)
+            if value is not None:
+                rows.append((prompt, value))
         return from_rows(rows)
 
-    def _draw(self, functions: int, draw: Callable[[], float]) -> tuple[String, String] | None:
-        """An expression with so many functions and its value; None if a string is too long."""
+    def _draw(self, functions: int, draw: Callable[[], float], prompt: String) -> String | None:
+        """Writes an expression with so many functions to the prompt; its value.
+
+        None, and the prompt of no use, if a string is too long.
+        """
         if not functions:
             size = SHORTEST + int(draw() * (LONGEST - SHORTEST + 1))
             string = [SYMBOL + int(draw() * self.symbols) for _ in range(size)]
-            return string, string
-        place = draw() * weight(functions)
-        only = UNARY_SHARE * weight(functions - 1)
-        if place < only:
+            prompt += string
+            return string
+        shape = bisect_right(cuts(functions), draw() * weight(functions), hi=functions)
+        if shape == 0:
             number = int(draw() * len(UNARY))
-            inner = self._draw(functions - 1, draw)
+            prompt.append(FIRST + number)
+            inner = self._draw(functions - 1, draw, prompt)
             if inner is None:
                 return None
-            prompt, value = inner
-            prompt, value = [FIRST + number, *prompt], UNARY[FUNCTIONS[number]](value)
+            value = UNARY[FUNCTIONS[number]](inner)
         else:
-            place -= only
-            left = 0
-            while left < functions - 1 and place >= (share := split_weight(functions, left)):
-                place -= share
-                left += 1
             number = len(UNARY) + int(draw() * len(BINARY))
-            if (first := self._draw(left, draw)) is None:
+            prompt.append(FIRST + number)
+            first = self._draw(shape - 1, draw, prompt)
+            if first is None:
                 return None
-            if (second := self._draw(functions - 1 - left, draw)) is None:
+            prompt.append(COMMA)
+            second = self._draw(functions - shape, draw, prompt)
+            if second is None:
                 return None
-            prompt = [FIRST + number, *first[0], COMMA, *second[0]]
-            value = BINARY[FUNCTIONS[number]](first[1], second[1])
-        return None if len(value) > self.longest else (prompt, value)
+            value = BINARY[FUNCTIONS[number]](first, second)
+        return None if len(value) > self.longest else value
 
     def total(self, length: int) -> int:
         """Tokens of the longest prompt and answer that can stand together."""
@@ -161,18 +175,19 @@ def weight(functions: int) -> float:
     >>> weight(1) == 3 / 4 + 1 / 4 * 3 / 4  # one argument, or two: but for a common factor 3/4
     True
     """
-    if functions == 0:
-        return 1.0
-    splits = sum(split_weight(functions, left) for left in range(functions))
-    return UNARY_SHARE * weight(functions - 1) + splits
+    return cuts(functions)[-1] if functions else 1.0
 
 
 @cache
-def split_weight(functions: int, left: int) -> float:
-    """The part of the weight whose first function has two arguments, `left` functions in one."""
+def cuts(functions: int) -> list[float]:
+    """Running sums of the weights of a tree's shapes at its root.
+
+    First that of one argument, then those of two with 0, 1, .. functions in the first.
+    """
     # A tree with one more function of two arguments has one string more.
-    more = (1 - UNARY_SHARE) * (1 - NESTED)
-    return more * weight(left) * weight(functions - 1 - left)
+    two = (1 - UNARY_SHARE) * (1 - NESTED)
+    splits = [weight(left) * weight(functions - 1 - left) for left in range(functions)]
+    return [*accumulate([UNARY_SHARE * weight(functions - 1), *(two * each for each in splits)])]
 
 
 @cache
