@@ -16,20 +16,37 @@ PACKAGE = Path(longreach.__file__).parent
 LAYERS = [
     ["errors", "files", "home"],
     ["table", "spectrum"],
-    ["results"],
+    ["repairs", "biases"],
+    ["checkpoint", "results"],
+    ["diagnose", "engines"],
     ["schemes", "corpora"],
     ["model", "tasks"],
     ["study", "measure", "report"],
     ["train", "progress"],
     ["evaluate"],
     ["cell"],
-    ["run"],
+    ["run", "show"],
     ["cli"],
     ["__main__"],
 ]
 """What may be imported by what: a part imports from the layers above it and from itself."""
 
-TORCH_FREE = ["spectrum", "results", "report", "study", "schemes", "tasks", "corpora", "cli"]
+TORCH_FREE = [
+    "spectrum",
+    "repairs",
+    "biases",
+    "checkpoint",
+    "diagnose",
+    "engines",
+    "show",
+    "results",
+    "report",
+    "study",
+    "schemes",
+    "tasks",
+    "corpora",
+    "cli",
+]
 """Importing these does not import torch: listing and reporting answer at once."""
 
 

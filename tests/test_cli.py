@@ -214,7 +214,7 @@ def test_text_that_is_not_utf_8_is_named_with_the_byte(call, prose, tmp_path):
         (["run", "recall", "--seeds", ","], "--seeds is empty"),
         (["run", "recall", "--limit-steps", "0"], "at least 1, got 0"),
         (["run", "recall", "--workers", "0"], "at least 1, got 0"),
-        (["run", "recall", "--workers", "two"], "'--workers': Input should be a valid integer"),
+        (["run", "recall", "--workers", "two"], "Invalid value for '--workers'"),
         (["run", "recall", "--steps", "5"], "--steps"),
         (["report", "no/such"], "no folder no/such"),
         (["reprot"], "reprot"),

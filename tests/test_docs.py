@@ -30,7 +30,15 @@ def test_python_blocks_run_and_print_what_they_say(example: CodeExample, eval_ex
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_run_in_order_in_one_folder(page, tmp_path):
-    """Runs are cut to two steps of one seed; everything else is as printed."""
+    """Runs are cut to two steps of one seed; everything else is as printed.
+
+    A JSON block whose first line names a file (```json config.json) is that file. A command that is
+    said to end with another code than 0 has the code behind it: `# exit 1`.
+    """
+    for name, text in re.findall(
+        r"^```json (\S+)\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S
+    ):
+        (tmp_path / name).write_text(text, encoding="utf-8")
     for text in blocks(page, "toml"):
         study = Study.parse(text, page.name)
         (tmp_path / f"{study.name}.toml").write_text(text, encoding="utf-8")
@@ -50,7 +58,8 @@ def test_commands_run_in_order_in_one_folder(page, tmp_path):
             text=True,
             check=False,
         )
-        assert ended.returncode == 0, f"{line}\n{ended.stderr}"
+        told = re.search(r"# exit (\d+)", line)
+        assert ended.returncode == (int(told[1]) if told else 0), f"{line}\n{ended.stderr}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

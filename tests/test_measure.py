@@ -407,7 +407,7 @@ class Scripted:
 
 
 def test_how_an_answer_fails_is_told_by_its_first_mistake():
-    """END is 3. Rows: right; wrong symbol; END too early; no END; wrong, and END too early later."""
+    """END is 3. Rows: right; wrong symbol; END early; no END; wrong, and END early after that."""
     truth = torch.tensor([[1, 4, 5, 2, 4, 5, 3]] * 5)
     scored = torch.arange(7).expand(5, 7) >= 4
     said = [[4, 5, 3], [4, 6, 3], [4, 3, 3], [4, 5, 7], [6, 3, 7]]

@@ -12,11 +12,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from longreach.biases import alibi_slopes
 from longreach.errors import InputError
 from longreach.model.cache import Cache
 from longreach.model.decoder import Decoder, DecoderShape
 from longreach.schemes import SCHEMES
-from longreach.schemes.alibi import Alibi, slopes
+from longreach.schemes.alibi import Alibi
 from longreach.schemes.base import Scheme, Shape
 from longreach.schemes.rope import Rope
 from longreach.schemes.sinusoidal import Sinusoidal
@@ -460,7 +461,7 @@ def alibi(heads: int) -> Alibi:
 
 @pytest.mark.parametrize("heads", PUBLISHED_SLOPES)
 def test_slopes_are_the_published_ones(heads):
-    np.testing.assert_allclose(slopes(heads), PUBLISHED_SLOPES[heads], atol=5e-7)
+    np.testing.assert_allclose(alibi_slopes(heads), PUBLISHED_SLOPES[heads], atol=5e-7)
 
 
 @pytest.mark.parametrize("heads", range(1, 41))
@@ -473,16 +474,18 @@ def test_slopes_follow_the_authors_code_for_every_head_count(heads):
         else Fraction(8 * (2 * (h - whole) + 1), 2 * whole)
         for h in range(heads)
     ]
-    np.testing.assert_allclose(-np.log2(slopes(heads)), [float(e) for e in exponents], rtol=1e-12)
+    np.testing.assert_allclose(
+        -np.log2(alibi_slopes(heads)), [float(e) for e in exponents], rtol=1e-12
+    )
     step = alibi(heads).bfloat16().bias(torch.tensor([1]), torch.tensor([0]))[:, 0, 0]
     assert step.dtype == torch.float32
-    np.testing.assert_allclose(-step, slopes(heads), rtol=1e-7)
+    np.testing.assert_allclose(-step, alibi_slopes(heads), rtol=1e-7)
 
 
 def test_slopes_of_mpt_7b_are_its_published_ends():
     """32 heads and alibi_bias_max 8, as in MPT-7B's configuration."""
-    assert slopes(32)[0] == pytest.approx(0.840896415, rel=1e-9)
-    assert slopes(32)[-1] == 0.00390625
+    assert alibi_slopes(32)[0] == pytest.approx(0.840896415, rel=1e-9)
+    assert alibi_slopes(32)[-1] == 0.00390625
     last = alibi(32).bias(torch.tensor([2560]), torch.tensor([0]))[-1]
     assert last.tolist() == [[-10.0]]
 

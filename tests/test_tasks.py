@@ -1250,3 +1250,16 @@ def test_text_is_known_by_the_digest_of_its_corpus(text):
     opened = Text(corpus="text:nowhere", digest=text.data)
     assert torch.equal(opened.windows(30, 9).tokens, text.windows(30, 9).tokens)
     assert Recall().data is None
+
+
+@pytest.mark.parametrize("name", [name for name in TASKS if name != "text"])
+def test_a_task_says_honestly_whether_its_answers_end_with_a_token(name):
+    task = TASKS[name]()
+    batch = task.sample(max(task.shortest, 4), 16, torch.Generator().manual_seed(0))
+    for tokens, scored in zip(batch.tokens, batch.scored, strict=True):
+        answer = tokens[scored].tolist()
+        if task.end is None:
+            assert answer[-1] != EOS
+        else:
+            assert answer[-1] == task.end
+            assert answer.count(task.end) == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log
+from functools import lru_cache
 from typing import Annotated
 
 import torch
@@ -10,7 +10,7 @@ from annotated_types import Ge
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from ..errors import InputError
+from ..biases import t5_bucket_starts
 from .base import Scheme, Shape
 
 
@@ -36,10 +36,7 @@ class T5Bias(Scheme):
         max_distance: Annotated[int, Ge(2)] = 128,
     ) -> None:
         super().__init__(shape)
-        if max_distance <= buckets // 2:
-            raise InputError(
-                f"max_distance must be above half the buckets, {buckets // 2}, got {max_distance}"
-            )
+        t5_bucket_starts(buckets, max_distance)  # Raises where there are none.
         self.buckets = buckets
         self.max_distance = max_distance
         self.table = nn.Embedding(buckets, shape.heads)
@@ -62,7 +59,11 @@ def bucket(
     >>> bucket(torch.tensor([0, 15, 16, 18, 19, 112, 113, 9_999])).tolist()
     [0, 15, 16, 16, 17, 30, 31, 31]
     """
-    exact = buckets // 2
-    grown = (distance.clamp(min=1).double() / exact).log() / log(max_distance / exact)
-    large = exact + (grown * (buckets - exact)).long()
-    return torch.where(distance < exact, distance, large.clamp(max=buckets - 1))
+    starts = torch.tensor(_starts(buckets, max_distance), device=distance.device)
+    return torch.bucketize(distance, starts, right=True) - 1
+
+
+@lru_cache(maxsize=64)
+def _starts(buckets: int, max_distance: int) -> tuple[int, ...]:
+    """Remembered: on a short sequence, finding them would take longer than looking them up."""
+    return tuple(t5_bucket_starts(buckets, max_distance))

@@ -7,7 +7,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from .base import Batch, Task
-from .frame import DIGITS, FIRST, PAD, closed_up, framed, words
+from .frame import DIGITS, EOS, FIRST, PAD, closed_up, framed, words
 
 PLUS = FIRST + 10
 
@@ -33,6 +33,7 @@ class Addition(Task):
     metric = "exact_match"
     source = "Kazemnejad et al. 2023, arXiv:2305.19466"
     counts = "digits"
+    end = EOS
 
     def __init__(self, *, reversed: bool = False) -> None:
         self.reversed = reversed

@@ -9,7 +9,7 @@ from annotated_types import Ge
 
 from ..errors import InputError
 from .base import Batch, Task
-from .frame import FIRST, at_least, framed, letters, shuffled, words
+from .frame import EOS, FIRST, at_least, framed, letters, shuffled, words
 
 
 class Lego(Task):
@@ -30,6 +30,7 @@ class Lego(Task):
     metric = "exact_match"
     source = "Zhang et al. 2022, arXiv:2206.04301, as in Kazemnejad et al. 2023, arXiv:2305.19466"
     counts = "statements"
+    end = EOS
     shortest = 2
 
     def __init__(self, *, shuffled: bool = False, variables: Annotated[int, Ge(2)] = 26) -> None:

@@ -9,7 +9,7 @@ from annotated_types import Ge, Le
 
 from ..errors import InputError
 from .base import Batch, Task
-from .frame import FIRST, at_least, framed, words
+from .frame import EOS, FIRST, at_least, framed, words
 
 
 class Needle(Task):
@@ -33,6 +33,7 @@ class Needle(Task):
         "passkey (Mohtashami & Jaggi 2023, arXiv:2305.16300), RULER (Hsieh 2024, arXiv:2404.06654)"
     )
     counts = "filler tokens"
+    end = EOS
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 
 from .base import Batch, Task
-from .frame import FIRST, framed, one_of, shuffled, words
+from .frame import EOS, FIRST, framed, one_of, shuffled, words
 
 Ones = Literal["binomial", "uniform"]
 YES, NO = FIRST + 2, FIRST + 3
@@ -31,6 +31,7 @@ class Parity(Task):
     metric = "exact_match"
     source = "Kazemnejad et al. 2023, arXiv:2305.19466"
     counts = "bits"
+    end = EOS
 
     def __init__(self, *, ones: Ones = "binomial") -> None:
         one_of("parity", "ones", ones, Ones)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from .base import Batch, Task
-from .frame import FIRST, at_least, from_rows, words
+from .frame import EOS, FIRST, at_least, from_rows, words
 
 String = list[int]
 
@@ -75,6 +75,7 @@ class Pcfg(Task):
     metric = "exact_match"
     source = "Hupkes et al. 2020, arXiv:1908.08351"
     counts = "functions"
+    end = EOS
 
     def __init__(
         self, *, symbols: Annotated[int, Ge(2)] = 520, longest: Annotated[int, Ge(5)] = 64

@@ -8,7 +8,7 @@ from itertools import product
 import torch
 
 from .base import Batch, Task
-from .frame import FIRST, framed, words
+from .frame import EOS, FIRST, framed, words
 
 LARGEST_COEFFICIENT, LARGEST_DEGREE, LARGEST_POINT = 3, 3, 2
 
@@ -34,6 +34,7 @@ class Polynomial(Task):
     metric = "exact_match"
     source = "Kazemnejad et al. 2023, arXiv:2305.19466"
     counts = "terms"
+    end = EOS
 
     def __init__(self) -> None:
         powers = [f"x^{degree}" for degree in range(LARGEST_DEGREE + 1)]

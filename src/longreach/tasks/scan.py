@@ -10,7 +10,7 @@ import torch
 
 from ..errors import InputError
 from .base import Batch, Task
-from .frame import FIRST, PAD, from_rows, words
+from .frame import EOS, FIRST, PAD, from_rows, words
 
 VERBS = {"walk": "I_WALK", "look": "I_LOOK", "run": "I_RUN", "jump": "I_JUMP"}
 TURNS = {"left": "I_TURN_LEFT", "right": "I_TURN_RIGHT"}
@@ -49,6 +49,7 @@ class Scan(Task):
     metric = "exact_match"
     source = "Lake & Baroni 2018, arXiv:1711.00350"
     counts = "actions"
+    end = EOS
 
     def __init__(self) -> None:
         self.words = words(*WORDS, *ACTIONS)

@@ -11,7 +11,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from .base import Batch, Task
-from .frame import DIGITS, FIRST, PAD, at_least, closed_up, framed, one_of, words
+from .frame import DIGITS, EOS, FIRST, PAD, at_least, closed_up, framed, one_of, words
 
 Form = Literal["single", "multi_digit"]
 COMMA = FIRST + 10
@@ -40,6 +40,7 @@ class Sort(Task):
     metric = "exact_match"
     source = "Kazemnejad et al. 2023, arXiv:2305.19466"
     counts = "numbers"
+    end = EOS
 
     def __init__(self, *, form: Form = "single", symbols: Annotated[int, Ge(2)] = 50) -> None:
         one_of("sort", "form", form, Form)

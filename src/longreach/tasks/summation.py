@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from .base import Batch, Task
-from .frame import DIGITS, FIRST, framed, words
+from .frame import DIGITS, EOS, FIRST, framed, words
 
 PLUS = FIRST + 10
 
@@ -25,6 +25,7 @@ class Summation(Task):
     metric = "exact_match"
     source = "Kazemnejad et al. 2023, arXiv:2305.19466"
     counts = "digits"
+    end = EOS
 
     def __init__(self) -> None:
         self.words = words(*DIGITS, "+")

@@ -1,89 +1,32 @@
-"""The command line: one function per verb, no logic of its own."""
+"""The lab's verbs: list, run, report."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import shlex
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from .errors import InputError, RunError
+from ..errors import InputError, RunError
+from .app import AsJson, app, emit, listed, numbers, say
 
 if TYPE_CHECKING:
-    from .report import Written
-
-app = typer.Typer(
-    name="longreach",
-    help="How far past its training length does a transformer reach, and why does it stop there?",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # Boxes would cut an error message into lines.
-    context_settings={"token_normalize_func": lambda word: word.replace("_", "-")},
-)
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.")]
-
-
-def say(line: str) -> None:
-    """A line for the person who waits; standard output stays clean."""
-    print(line, file=sys.stderr, flush=True)
-
-
-def emit(found: dict[str, Any]) -> None:
-    """The JSON object that a command was asked for."""
-    print(json.dumps(found))
-
-
-def listed(given: str | None, option: str) -> list[str] | None:
-    """The words between commas."""
-    if given is None:
-        return None
-    words = [word.strip() for word in given.split(",") if word.strip()]
-    if not words:
-        raise InputError(f"{option} is empty; give names between commas, or leave it out")
-    return words
-
-
-def numbers(given: str | None, option: str) -> list[int] | None:
-    """The whole numbers between commas."""
-    words = listed(given, option)
-    try:
-        return None if words is None else [int(word) for word in words]
-    except ValueError:
-        raise InputError(f"{option} takes whole numbers between commas, got '{given}'") from None
-
-
-def show_version(asked: bool) -> None:
-    """Prints the version and ends."""
-    if asked:
-        print(version("longreach"))
-        raise typer.Exit
-
-
-@app.callback()
-def longreach(
-    asked: Annotated[
-        bool,
-        typer.Option("--version", help="Print the version.", callback=show_version, is_eager=True),
-    ] = False,
-) -> None:
-    """How far past its training length does a transformer reach, and why does it stop there?"""
+    from ..report import Written
 
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
     """Show the studies, schemes, tasks and corpora there are."""
-    from .corpora import CORPORA
-    from .schemes import SCHEMES
-    from .study import Study, built_in_studies
-    from .tasks import TASKS
+    from rich.console import Console
+    from rich.table import Table
+
+    from ..corpora import CORPORA
+    from ..schemes import SCHEMES
+    from ..study import Study, built_in_studies
+    from ..tasks import TASKS
 
     studies = list(built_in_studies())
     if as_json:
@@ -124,10 +67,10 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Train and measure a study, and write its report. Run again, it finishes what is missing."""
-    from .progress import display
-    from .report import write
-    from .run import run as run_study
-    from .study import Study
+    from ..progress import display
+    from ..report import write
+    from ..run import run as run_study
+    from ..study import Study
 
     asked = Study.load(study)
     if limit_steps is not None:
@@ -163,8 +106,8 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write report.html, summary.md, figures and study.json from the rows of a runs folder."""
-    from .report import write
-    from .results import Results
+    from ..report import write
+    from ..results import Results
 
     results = Results.read(runs)
     finish(write(runs), results, as_json)
@@ -185,15 +128,3 @@ def finish(written: Written, results: Any, as_json: bool) -> None:
         return
     print(written.brief)
     print(f"report: {written.page}")
-
-
-def main() -> None:
-    """Runs the command line. Exit 0: done; 1: a run failed; 2: wrong input; 130: interrupted."""
-    try:
-        app()
-    except InputError as error:
-        say(f"error: {error}")
-        sys.exit(2)
-    except (RunError, OSError) as error:
-        say(f"failed: {error}")
-        sys.exit(1)

@@ -1,0 +1,21 @@
+"""The command line: one function per verb, no logic of its own. Each module adds its verbs."""
+
+from __future__ import annotations
+
+import sys
+
+from ..errors import InputError, RunError
+from . import diagnose as diagnose, lab as lab, prescribe as prescribe, spectrum as spectrum
+from .app import app, say
+
+
+def main() -> None:
+    """Runs the command line. Exit 0: done; 1: a run failed; 2: wrong input; 130: interrupted."""
+    try:
+        app()
+    except InputError as error:
+        say(f"error: {error}")
+        sys.exit(2)
+    except (RunError, OSError) as error:
+        say(f"failed: {error}")
+        sys.exit(1)

@@ -1,0 +1,1 @@
+"""What the clinic found, for people: tables in a terminal, and plots."""
