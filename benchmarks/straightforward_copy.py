@@ -2,7 +2,8 @@
 
 Explicit softmax attention, separate projections, rows made one by one in Python and padded to the
 longest, every position computed, AdamW with its defaults; generation with a cache that grows by
-concatenation. Used as the yardstick, and to check that ours has the same losses and writes the same tokens.
+concatenation. Used as the yardstick, and to check that ours has the same losses and writes the
+same tokens.
 """
 
 from __future__ import annotations
