@@ -392,3 +392,38 @@ def test_a_row_holds_the_mean_of_its_values_and_what_was_measured():
     assert (row.training, row.trained_length, row.count) == ("0123456789abcdef", TRAINED, 3)
     assert row.item_key == "loss@16:3-16"
     assert out.items["loss@16:3-16"].tolist() == [1.0, 2.0, 4.5]
+
+
+class Scripted:
+    """A model that says what it was told to, whatever it reads; logits one-hot."""
+
+    limit = None
+
+    def __init__(self, said):
+        self.said = torch.tensor(said)
+
+    def logits(self, tokens, *, last=None):
+        return torch.nn.functional.one_hot(self.said[:, -last:], 9).float()
+
+
+def test_how_an_answer_fails_is_told_by_its_first_mistake():
+    """END is 3. Rows: right; wrong symbol; END early; no END; wrong, and END early after that."""
+    truth = torch.tensor([[1, 4, 5, 2, 4, 5, 3]] * 5)
+    scored = torch.arange(7).expand(5, 7) >= 4
+    said = [[4, 5, 3], [4, 6, 3], [4, 3, 3], [4, 5, 7], [6, 3, 7]]
+    found = exact_match.judge(Scripted(said), Batch(truth, scored), end=3)
+    assert {metric: values.tolist() for metric, values in found.items()} == {
+        "exact_match": [True, False, False, False, False],
+        "exact_match_without_end": [True, False, False, True, False],
+        "end_too_early": [False, False, True, False, False],
+        "end_too_late": [False, False, False, True, False],
+        "token_accuracy": pytest.approx([1, 2 / 3, 2 / 3, 2 / 3, 0]),
+    }
+
+
+def test_a_task_without_an_end_token_has_exact_match_alone():
+    truth = torch.tensor([[4, 5, 4, 5]])
+    found = exact_match.judge(
+        Scripted([[5]]), Batch(truth, torch.tensor([[False, False, False, True]])), None
+    )
+    assert list(found) == ["exact_match"]

@@ -14,6 +14,7 @@ from longreach.errors import InputError
 from longreach.model.attention import Attention, Places
 from longreach.model.cache import Cache
 from longreach.model.decoder import Block, Decoder, DecoderShape
+from longreach.model.rows import Packed
 from longreach.schemes import SCHEMES
 from longreach.schemes.base import Shape
 from longreach.spectrum import Spectrum
@@ -438,3 +439,53 @@ def test_a_spectrum_for_another_head_size_is_refused_with_both_numbers(head_dim)
     ):
         pass
     assert model.spectrum is own
+
+
+# Rows of unequal length
+
+
+def unequal(count: int = 12, longest: int = 7):
+    """Sequences [.., x, separator, y ..] of which the y are scored, filled up behind."""
+    drawn = torch.Generator().manual_seed(3)
+    n = torch.randint(1, longest + 1, (count, 1), generator=drawn)
+    tokens = torch.randint(0, 13, (count, 2 * longest + 2), generator=drawn)
+    column = torch.arange(tokens.shape[1])
+    return tokens, (column > n) & (column <= 2 * n + 1)
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("name", SCHEMES)
+def test_packed_rows_have_the_loss_and_gradients_of_padded_ones(name, norm):
+    """Oracle: every place computed, logits picked by mask, cross-entropy over the scored ones."""
+    tokens, scored = unequal()
+    model = decoder(name, norm=norm, layers=3)
+    rows = Packed.of(tokens, scored)
+    loss = F.cross_entropy(model.packed(rows), rows.targets)
+    loss.backward()
+    packed = {name: p.grad.clone() for name, p in model.named_parameters()}
+    model.zero_grad()
+    wanted = tokens[:, 1:].masked_fill(~scored[:, 1:], -100)
+    expected = F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), wanted.flatten())
+    expected.backward()
+    same(loss, expected)
+    assert len(rows.targets) == int(scored.sum())
+    for name, p in model.named_parameters():
+        same(packed[name], p.grad)
+
+
+def test_packed_rows_leave_out_what_follows_the_last_scored_token():
+    tokens, scored = unequal()
+    rows = Packed.of(tokens, scored)
+    column = torch.arange(tokens.shape[1])
+    lengths = [int(column[row].max()) for row in scored]
+    assert len(rows.tokens) == sum(lengths)
+    assert rows.time == max(lengths)
+    changed = torch.where(column > torch.tensor(lengths)[:, None], 12, tokens)
+    model = decoder("rope")
+    same(model.packed(Packed.of(changed, scored)), model.packed(rows), tolerance=0)
+
+
+def test_packed_rows_past_a_table_are_refused():
+    tokens, scored = unequal(longest=12)
+    with pytest.raises(InputError, match="position"):
+        decoder("learned").packed(Packed.of(tokens, scored))

@@ -288,11 +288,11 @@ def test_a_full_disk_is_said_and_leaves_no_half_made_run(tmp_path, monkeypatch):
 
 
 def test_schemes_under_one_seed_see_the_same_batches_and_start_from_the_same_weights():
-    from longreach.train import build_model, generator_for
+    from longreach.train import build_model, build_task, generator_for
 
     alibi, learned = (t for t, _ in trainings(Study.parse(TINY, "tiny"), print)[:2])
     assert (alibi.scheme.name, learned.scheme.name) == ("alibi", "learned")
-    ours, theirs = (build_model(t, 24).state_dict() for t in (alibi, learned))
+    ours, theirs = (build_model(t, build_task(t)).state_dict() for t in (alibi, learned))
     for name in ours.keys() & theirs.keys():
         torch.testing.assert_close(ours[name], theirs[name], rtol=0, atol=0)
     assert len(theirs) == len(ours) + 1

@@ -161,7 +161,7 @@ def remeasure(cell: Cell, task: Task) -> None:
     asked = settings(task, cell.lengths, cell.evaluation)
     if run.evaluation["evaluation"] == asked:
         return
-    model = build_model(cell.training, task.vocabulary)
+    model = build_model(cell.training, task)
     try:
         model.load_state_dict(load_file(cell.folder / WEIGHTS))
     except Exception as error:

@@ -91,7 +91,7 @@ def trainings(study: Study, say: Callable[[str], None]) -> list[tuple[Training, 
                     training=study.training,
                 )
                 if seed == study.seeds[0]:
-                    build_model(training, task.vocabulary)
+                    build_model(training, task)
                 found.append((training, task))
     return found
 

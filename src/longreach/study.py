@@ -22,6 +22,9 @@ from .tasks import TASKS
 RECIPE = 1
 """Counted up whenever the same Training would come out with other weights."""
 
+ADDED = (("training", "shortest"),)
+"""Keys that came later: unset, they leave a training's digest what it was."""
+
 NO_OPTIONS = {"digest", "say"}
 """Constructor arguments that the program gives, not the study file."""
 
@@ -88,6 +91,8 @@ class Recipe(Data):
     """How a model is trained: AdamW, with linear warm-up and then a constant or cosine rate.
 
     clip: largest norm of the gradient; 0 leaves it alone.
+    shortest: training sequences have lengths drawn uniformly from it to the trained length; all
+        have the trained length unless given.
     """
 
     steps: Length
@@ -97,6 +102,7 @@ class Recipe(Data):
     schedule: Literal["constant", "cosine"] = "constant"
     clip: Annotated[float, Ge(0)] = 0.0
     weight_decay: Annotated[float, Ge(0)] = 0.01
+    shortest: Length | None = None
 
 
 class Evaluation(Data):
@@ -131,6 +137,9 @@ class Training(Data):
     def digest(self) -> str:
         """16 hexadecimal digits; names the run's folder."""
         whole = {"recipe": RECIPE, **self.model_dump(mode="json")}
+        for part, key in ADDED:
+            if whole[part][key] is None:
+                del whole[part][key]
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -157,6 +166,11 @@ class Study(Data):
             raise ValueError(
                 f"evaluation_lengths {list(lengths)} must contain trained_length "
                 f"{self.trained_length}: what happens past it is compared with what happens at it"
+            )
+        shortest = self.training.shortest
+        if shortest is not None and shortest > self.trained_length:
+            raise ValueError(
+                f"training.shortest, {shortest}, is above trained_length, {self.trained_length}"
             )
         for noun in ("schemes", "tasks", "seeds"):
             entries = [repr(entry) for entry in getattr(self, noun)]

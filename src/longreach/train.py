@@ -21,6 +21,7 @@ from torch import Tensor
 from . import files
 from .errors import RunError
 from .model.decoder import Decoder, DecoderShape
+from .model.rows import Packed
 from .schemes import SCHEMES
 from .study import Recipe, Training, resolve
 from .tasks import TASKS
@@ -52,13 +53,14 @@ def build_task(training: Training) -> Task:
     return task
 
 
-def build_model(training: Training, vocabulary: int) -> Decoder:
+def build_model(training: Training, task: Task) -> Decoder:
     """A model with fresh weights: under one seed the same for every scheme but for its own."""
     kind = SCHEMES[training.scheme.name]
     options = resolve("scheme", kind, training.scheme)
-    shape = DecoderShape(vocabulary=vocabulary, **training.model.model_dump())
+    shape = DecoderShape(vocabulary=task.vocabulary, **training.model.model_dump())
     torch.manual_seed(training.seed)
-    return Decoder(shape, kind, training.trained_length, **options)
+    # The last token of a sequence is only ever predicted, so it needs no position.
+    return Decoder(shape, kind, task.total(training.trained_length) - 1, **options)
 
 
 def rate(recipe: Recipe, step: int) -> float:
@@ -72,11 +74,31 @@ def rate(recipe: Recipe, step: int) -> float:
 
 
 def batch_loss(model: Decoder, batch: Batch) -> Float[Tensor, ""]:
-    """Mean loss over the scored tokens, nats per token; other columns' logits are not computed."""
+    """Mean loss over the scored tokens, nats per token; other places' logits are not computed."""
+    if not batch.alike:
+        rows = Packed.of(batch.tokens, batch.scored)
+        return F.cross_entropy(model.packed(rows).float(), rows.targets)
     last = batch.last
     logits = model(batch.tokens[:, :-1], last=last)
     targets = batch.tokens[:, -last:].masked_fill(~batch.scored[:, -last:], -100)
     return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
+
+
+def draw(task: Task, training: Training, data: torch.Generator) -> Batch:
+    """A training batch: of the trained length, or of lengths drawn uniformly up to it."""
+    recipe = training.training
+    if recipe.shortest is None:
+        return task.sample(training.trained_length, recipe.batch, data)
+    drawn = torch.randint(
+        recipe.shortest, training.trained_length + 1, (recipe.batch,), generator=data
+    )
+    lengths, counts = torch.unique(drawn, return_counts=True)
+    return Batch.join(
+        [
+            task.sample(length, count, data)
+            for length, count in zip(lengths.tolist(), counts.tolist(), strict=True)
+        ]
+    )
 
 
 @dataclass
@@ -109,7 +131,7 @@ def train(
     Raises RunError if the loss is no longer a number.
     """
     recipe = training.training
-    model = build_model(training, task.vocabulary)
+    model = build_model(training, task)
     data = generator_for("train", training.task.label, training.seed)
     optimizer = torch.optim.AdamW(
         model.parameters(),
@@ -126,7 +148,7 @@ def train(
     model.train()
     while progress.step < min(until or recipe.steps, recipe.steps):
         optimizer.param_groups[0]["lr"] = rate(recipe, progress.step)
-        batch = task.sample(training.trained_length, recipe.batch, data)
+        batch = draw(task, training, data)
         if held is not None:
             progress.overlap += int(torch.isin(fingerprints(batch.tokens), held).sum())
         loss = batch_loss(model, batch)
@@ -156,9 +178,12 @@ def train(
 
 
 def fingerprints(tokens: Int[Tensor, "batch time"]) -> Int[Tensor, " batch"]:
-    """A 64-bit number for each sequence (a polynomial in its tokens, overflow wanted)."""
+    """A 64-bit number for each sequence (a polynomial in its tokens, overflow wanted).
+
+    Token 0 behind a sequence, with which shorter ones are filled up, leaves it what it is.
+    """
     powers = torch.full((tokens.shape[1],), 6364136223846793005).cumprod(0)
-    return ((tokens + 1) * powers).sum(1)
+    return (tokens * powers).sum(1)
 
 
 def note(progress: Progress, learning_rate: float) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ..schemes.base import Scheme
 from .cache import LayerCache
+from .rows import Packed
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,11 @@ class Places:
     ) -> Places:
         """Asks the scheme for its bias, once for all layers."""
         return cls(scheme, positions, keys, scheme.bias(positions, keys))
+
+    def first(self, time: int) -> Places:
+        """Those of a shorter row that begins alike."""
+        bias = None if self.bias is None else self.bias[:, :time, :time]
+        return Places(self.scheme, self.positions[:time], self.keys[:time], bias)
 
     def mask(
         self, queries: int, dtype: torch.dtype
@@ -80,6 +86,39 @@ class Attention(nn.Module):
             width = x.shape[-1]
             queries = self._split(F.linear(x[:, -last:], self.project.weight[:width]), 1)[0]
             keys, values = self._split(F.linear(x, self.project.weight[width:]), 2)
+        seen = self._attend(queries, keys, values, places, cache)
+        return self.out(seen)  # type: ignore[no-any-return]
+
+    def packed(
+        self, x: Float[Tensor, "kept width"], places: Places, rows: Packed, *, asked: bool
+    ) -> Float[Tensor, "queries width"]:
+        """The same for rows of unequal length: every token, or those asked after."""
+        width = x.shape[-1]
+        if asked:
+            queries = F.linear(x[rows.chosen], self.project.weight[:width])
+            others = F.linear(x, self.project.weight[width:])
+            parts = [
+                self._split(group.spread(queries, asked=True), 1)
+                + self._split(group.spread(others), 2)
+                for group in rows.groups
+            ]
+        else:
+            projected = self.project(x)
+            parts = [self._split(group.spread(projected), 3) for group in rows.groups]
+        seen = [
+            group.collect(self._attend(q, k, v, places.first(group.time), None), asked=asked)
+            for group, (q, k, v) in zip(rows.groups, parts, strict=True)
+        ]
+        return self.out(torch.cat(seen))  # type: ignore[no-any-return]
+
+    def _attend(
+        self,
+        queries: Float[Tensor, "batch heads queries head_dim"],
+        keys: Float[Tensor, "batch heads time head_dim"],
+        values: Float[Tensor, "batch heads time head_dim"],
+        places: Places,
+        cache: LayerCache | None,
+    ) -> Float[Tensor, "batch queries width"]:
         count = queries.shape[2]
         queries = places.scheme.rotate(queries, places.positions[-count:])
         if cache is None:
@@ -90,7 +129,7 @@ class Attention(nn.Module):
         seen = F.scaled_dot_product_attention(
             queries, keys, values, attn_mask=mask, is_causal=causal
         )
-        return self.out(seen.transpose(1, 2).flatten(-2))  # type: ignore[no-any-return]
+        return seen.transpose(1, 2).flatten(-2)
 
     def _split(
         self, projected: Float[Tensor, "batch time parts_width"], parts: int

@@ -16,6 +16,7 @@ from ..schemes.base import Scheme, Shape
 from ..spectrum import Spectrum
 from .attention import Attention, Places
 from .cache import Cache, LayerCache
+from .rows import Packed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +55,23 @@ class Block(nn.Module):
         cache: LayerCache | None,
     ) -> Float[Tensor, "batch queries width"]:
         """Of every token, or of the `last` so many."""
-        read = self.attention_norm(x) if self.pre else x
-        seen = self.attention(read, places, last=last, cache=cache)
-        x = seen + (x if last is None else x[:, -last:])
+        seen = self.attention(self._read(x), places, last=last, cache=cache)
+        return self._add(seen, x if last is None else x[:, -last:])
+
+    def packed(
+        self, x: Float[Tensor, "kept width"], places: Places, rows: Packed, *, asked: bool
+    ) -> Float[Tensor, "queries width"]:
+        """The same for rows of unequal length: of every token, or of those asked after."""
+        seen = self.attention.packed(self._read(x), places, rows, asked=asked)
+        return self._add(seen, x[rows.chosen] if asked else x)
+
+    def _read(self, x: Float[Tensor, "*any width"]) -> Float[Tensor, "*any width"]:
+        return self.attention_norm(x) if self.pre else x
+
+    def _add(
+        self, seen: Float[Tensor, "*any width"], x: Float[Tensor, "*any width"]
+    ) -> Float[Tensor, "*any width"]:
+        x = seen + x
         if self.pre:
             return x + self.feed_forward(self.feed_forward_norm(x))  # type: ignore[no-any-return]
         x = self.attention_norm(x)
@@ -120,6 +135,20 @@ class Decoder(nn.Module):
                 last=last if number == len(self.blocks) - 1 else None,
                 cache=None if cache is None else cache.layers[number],
             )
+        return self.head(self.norm(x))  # type: ignore[no-any-return]
+
+    def packed(self, rows: Packed) -> Float[Tensor, "asked vocabulary"]:
+        """Logits wherever they are asked for, of rows of unequal length.
+
+        The same numbers as from the padded rows, without the time for places that hold no token.
+
+        Raises InputError for a position past the scheme's limit, if it has one.
+        """
+        x = self.scheme.embed(self.tokens(rows.tokens)[None], rows.positions)[0]
+        positions = torch.arange(rows.time, device=x.device)
+        places = Places.of(self.scheme, positions, positions)
+        for number, block in enumerate(self.blocks):
+            x = block.packed(x, places, rows, asked=number == len(self.blocks) - 1)  # type: ignore[operator]
         return self.head(self.norm(x))  # type: ignore[no-any-return]
 
     @torch.inference_mode()

@@ -14,6 +14,18 @@ TASKS: Table[type[Task]] = Table(
     __name__,
     {
         "recall": ".recall:Recall",
+        "copy": ".copy:Copy",
+        "reverse": ".reverse:Reverse",
+        "addition": ".addition:Addition",
+        "summation": ".summation:Summation",
+        "polynomial": ".polynomial:Polynomial",
+        "parity": ".parity:Parity",
+        "sort": ".sort:Sort",
+        "lego": ".lego:Lego",
+        "scan": ".scan:Scan",
+        "pcfg": ".pcfg:Pcfg",
+        "mqar": ".mqar:Mqar",
+        "needle": ".needle:Needle",
         "text": ".text:Text",
     },
 )

@@ -9,6 +9,7 @@ import torch
 
 from ..errors import InputError
 from .base import Batch, Task
+from .frame import letters
 
 FIRST_SYMBOL = 2
 """Ids 0 and 1 are kept free, as in the program this task comes from."""
@@ -28,9 +29,14 @@ class Recall(Task):
     >>> batch = Recall(symbols=6).sample(8, 1, torch.Generator().manual_seed(0))
     >>> batch.tokens.tolist(), batch.scored.tolist()[0][-2:]
     ([[7, 7, 5, 2, 6, 7, 4, 5, 2]], [False, True])
+    >>> Recall(symbols=6).render(batch.tokens[0])
+    'f f d a e f c d a'
     """
 
     metric = "exact_match"
+    source = "induction heads: Olsson et al. 2022, arXiv:2209.11895"
+    counts = "tokens"
+    shortest = 4
 
     def __init__(self, *, symbols: int = 22, ambiguous: bool = False) -> None:
         if symbols < 2:
@@ -38,11 +44,11 @@ class Recall(Task):
         self.symbols = symbols
         self.ambiguous = ambiguous
         self.vocabulary = FIRST_SYMBOL + symbols
+        self.words = ("<0>", "<1>", *letters(symbols))
 
     def sample(self, length: int, count: int, generator: torch.Generator) -> Batch:
         """Sequences of length + 1 tokens, the last of them scored."""
-        if length < 4:
-            raise InputError(f"recall needs at least 4 tokens, got length {length}")
+        self.fits(length)
         rows = torch.arange(count)
         # One symbol fewer leaves a gap for the query, over which larger ids are moved below. The
         # draws of the ambiguous form are, in order, those of the program this task comes from.
@@ -61,6 +67,10 @@ class Recall(Task):
         scored = torch.zeros_like(whole, dtype=torch.bool)
         scored[:, -1] = True
         return Batch(whole, scored)
+
+    def total(self, length: int) -> int:
+        """What is read, and the answer."""
+        return length + 1
 
     def ceiling(self, length: int) -> float:
         """1, or for the ambiguous form the accuracy of predicting the most frequent successor."""

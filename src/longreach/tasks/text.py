@@ -48,6 +48,8 @@ class Text(Task):
     """
 
     metric = "loss"
+    source = "language modelling; the text is the corpus's"
+    counts = "tokens"
 
     def __init__(
         self,
@@ -66,13 +68,18 @@ class Text(Task):
         return self.corpus.digest
 
     @cached_property
+    def words(self) -> tuple[str, ...]:
+        """Tokens as byte-level BPE spells them: a letter per byte, a space is `Ġ`."""
+        known = self.corpus.tokenizer.get_vocab()
+        return tuple(sorted(known, key=known.__getitem__))
+
+    @cached_property
     def _train(self) -> Int[Tensor, " tokens"]:
         return torch.from_numpy(np.asarray(self.corpus.train).astype(np.int32))
 
     def sample(self, length: int, count: int, generator: torch.Generator) -> Batch:
         """Windows of length + 1 training tokens from anywhere; all but the first are scored."""
-        if length < 1:
-            raise InputError(f"text needs windows of at least 1 token, got length {length}")
+        self.fits(length)
         room = len(self._train) - length
         if room < 1:
             raise InputError(
@@ -115,6 +122,10 @@ class Text(Task):
     def token_bytes(self) -> Int[Tensor, " vocabulary"]:
         """How many bytes of text each token stands for."""
         return torch.from_numpy(np.asarray(self.corpus.token_bytes))
+
+    def total(self, length: int) -> int:
+        """A window, and the token before it, which is read but not scored."""
+        return length + 1
 
     def ceiling(self, length: int) -> float:
         """0 nats: no loss is lower. The real floor, the entropy of the text, is unknown."""

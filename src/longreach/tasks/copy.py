@@ -1,0 +1,81 @@
+"""Copy: write a string again."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+from annotated_types import Ge
+
+from .base import Batch, Task
+from .frame import EOS, FIRST, at_least, framed, letters, one_of, words
+
+Form = Literal["plain", "repeated", "replace", "doubled"]
+
+
+class Copy(Task):
+    """Write a string of symbols again, then stop. Length counts its symbols.
+
+    symbols: how many different ones; drawn uniformly and independently.
+    form: `plain`, `x1..xn <sep> x1..xn`: 2 n + 3 tokens.
+        `repeated`, the same with one symbol n times.
+        `replace`, `a -> b : a..a <sep> b..b`: 2 n + 7 tokens.
+        `doubled`, `x1..xn <sep> x1..xn <next> x1..xn`: 3 n + 4 tokens.
+
+    There are symbols**n answers, but for `repeated` and `replace`, which have as many as symbols.
+
+    >>> task = Copy()
+    >>> batch = task.sample(3, 1, torch.Generator().manual_seed(0))
+    >>> task.render(batch.tokens[0])
+    '<bos> e t n <sep> e t n <eos>'
+    >>> task.vocabulary, task.total(3), task.chance(3) == 20**-3
+    (24, 9, True)
+    """
+
+    metric = "exact_match"
+    source = "Kazemnejad et al. 2023, arXiv:2305.19466"
+    counts = "symbols"
+    end = EOS
+
+    def __init__(self, *, form: Form = "plain", symbols: Annotated[int, Ge(2)] = 20) -> None:
+        one_of("copy", "form", form, Form)
+        at_least("copy", "symbols", symbols, 2)
+        self.form = form
+        self.symbols = symbols
+        extra = {"replace": ["->", ":"], "doubled": ["<next>"]}.get(form, [])
+        self.words = words(*letters(symbols), *extra)
+        self.vocabulary = len(self.words)
+
+    def sample(self, length: int, count: int, generator: torch.Generator) -> Batch:
+        """Sequences that all have `total(length)` tokens."""
+        self.fits(length)
+        end = FIRST + self.symbols
+        if self.form == "replace":
+            old = torch.randint(FIRST, end, (count, 1), generator=generator)
+            new = torch.randint(FIRST, end - 1, (count, 1), generator=generator)
+            new += new >= old
+            arrow, colon = (torch.full((count, 1), word) for word in (end, end + 1))
+            prompt = torch.cat([old, arrow, new, colon, old.expand(count, length)], dim=1)
+            return framed(prompt, new.expand(count, length))
+        if self.form == "repeated":
+            symbol = torch.randint(FIRST, end, (count, 1), generator=generator)
+            string = symbol.expand(count, length)
+        else:
+            string = torch.randint(FIRST, end, (count, length), generator=generator)
+        if self.form == "doubled":
+            between = torch.full((count, 1), end)
+            return framed(string, torch.cat([string, between, string], dim=1))
+        return framed(string, string)
+
+    def total(self, length: int) -> int:
+        """Tokens of every sequence of that length."""
+        return {"replace": 2 * length + 7, "doubled": 3 * length + 4}.get(self.form, 2 * length + 3)
+
+    def ceiling(self, length: int) -> float:
+        """1: the string is there to be read."""
+        return 1.0
+
+    def chance(self, length: int) -> float:
+        """A uniform guess among the strings of n symbols, or of n times one symbol."""
+        free = 1 if self.form in ("repeated", "replace") else length
+        return float(self.symbols) ** -free
