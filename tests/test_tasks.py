@@ -285,6 +285,9 @@ class Memory:
                 slip = source.random() < 0.04
                 self.known.setdefault(tuple(row[:end]), (row[end] + slip) % vocabulary)
 
+    def holds(self, tokens):
+        return True
+
     def logits(self, tokens, *, last=None):
         time = tokens.shape[1]
         last = last or time
