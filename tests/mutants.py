@@ -95,8 +95,8 @@ MUTANTS = [
     Mutant(
         "T5 distance counted from one",
         "schemes/t5_bias.py",
-        "rows = bucket(distance,",
-        "rows = bucket(distance + 1,",
+        "bucket(distance.clamp(min=0), self.each_side",
+        "bucket(distance.clamp(min=0) + 1, self.each_side",
         "test_schemes.py",
     ),
     Mutant(
@@ -517,8 +517,8 @@ MUTANTS = [
     Mutant(
         "a post-norm block without its first norm",
         "model/decoder.py",
-        "        x = self.attention_norm(x)\n",
-        "",
+        "return x if self.pre else norm(x)",
+        "return x",
         "test_model.py",
     ),
     Mutant(
@@ -678,8 +678,8 @@ MUTANTS = [
     Mutant(
         "one right token makes a sequence right",
         "measure/exact_match.py",
-        "return fits.all(1)",
-        "return fits.any(1)",
+        'found = {"exact_match": fits.all(1)}',
+        'found = {"exact_match": fits.any(1)}',
         "test_measure.py",
     ),
     Mutant(
@@ -751,6 +751,91 @@ MUTANTS = [
         "values.std(ddof=1)",
         "values.std()",
         "test_measure.py",
+    ),
+    Mutant(
+        "encoder-decoder: padding is read",
+        "model/attention.py",
+        "return unpadded(self.bias, self.padding, dtype), False",
+        "return unpadded(self.bias, None, dtype), False",
+        "test_encoder_decoder.py",
+    ),
+    Mutant(
+        "encoder-decoder: padding is seen from the target",
+        "model/attention.py",
+        "unpadded(None, padding, x.dtype))",
+        "None)",
+        "test_encoder_decoder.py",
+    ),
+    Mutant(
+        "encoder-decoder: a target sees its source causally",
+        "model/attention.py",
+        "memory.keys, memory.values, attn_mask=memory.mask\n",
+        "memory.keys, memory.values, attn_mask=memory.mask, is_causal=memory.mask is None\n",
+        "test_encoder_decoder.py",
+    ),
+    Mutant(
+        "encoder-decoder: the source is read causally",
+        "model/attention.py",
+        "bias, causal=False, padding=padding)",
+        "bias, causal=True, padding=padding)",
+        "test_encoder_decoder.py",
+    ),
+    Mutant(
+        "encoder-decoder: the memory is not normed",
+        "model/encoder_decoder.py",
+        "return self.encoder_norm(x)",
+        "return x",
+        "test_encoder_decoder.py",
+    ),
+    Mutant(
+        "encoder-decoder: every layer looks with the first one's keys",
+        "model/encoder_decoder.py",
+        "[block.cross.remember(encoded, hidden) for",
+        "[self.decoder[0].cross.remember(encoded, hidden) for",
+        "test_encoder_decoder.py",
+    ),
+    Mutant(
+        "encoder-decoder: keys of the source before",
+        "model/encoder_decoder.py",
+        "memories = self.remember(source, lengths)\n        cache = Cache",
+        'memories = vars(self).setdefault("kept", self.remember(source, lengths))\n'
+        "        cache = Cache",
+        "test_encoder_decoder.py",
+    ),
+    Mutant(
+        "encoder-decoder: a row goes on after its end",
+        "model/encoder_decoder.py",
+        "chosen = chosen.masked_fill(ended, end)",
+        "chosen = chosen.clone()",
+        "test_encoder_decoder.py",
+    ),
+    Mutant(
+        "encoder-decoder: one table for both halves together",
+        "train.py",
+        "(prompt + 1, answer + 1)",
+        "(prompt + answer + 2, prompt + answer + 2)",
+        "test_encoder_decoder.py",
+    ),
+    Mutant(
+        "encoder-decoder: ALiBi rewards the distance of later keys",
+        "schemes/alibi.py",
+        "distance = distance.abs()",
+        "distance = +distance",
+        "test_encoder_decoder.py",
+    ),
+    Mutant(
+        "encoder-decoder: T5 takes both sides for one",
+        "schemes/t5_bias.py",
+        "after = (distance < 0) * self.each_side",
+        "after = (distance < 0) * 0",
+        "test_encoder_decoder.py",
+    ),
+    Mutant(
+        "encoder-decoder: a new key changes old digests",
+        "study.py",
+        "if whole[part][key] == unsaid:",
+        "if whole[part][key] is None:",
+        "test_encoder_decoder.py",
     ),
 ]
 

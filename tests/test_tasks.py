@@ -25,7 +25,7 @@ from longreach.tasks import TASKS
 from longreach.tasks.addition import Addition
 from longreach.tasks.base import Batch
 from longreach.tasks.copy import Copy
-from longreach.tasks.frame import BOS, EOS, PAD, SEP, letters
+from longreach.tasks.frame import BOS, EOS, PAD, SEP, Framed, letters
 from longreach.tasks.lego import Lego
 from longreach.tasks.mqar import Mqar
 from longreach.tasks.needle import Needle
@@ -243,6 +243,22 @@ def test_no_sequence_is_longer_than_the_total_and_one_is_as_long(name, options):
 
 
 @FRAMED
+def test_prompt_and_answer_are_as_long_as_their_parts_say_and_no_longer(name, options):
+    task = TASKS[name](**options)
+    for length in (1, 2) if name == "pcfg" else (2, 3):
+        tokens = task.sample(length, 4000, generator(length)).tokens
+        prompts = (tokens == SEP).int().argmax(1) - 1
+        answers = (tokens != PAD).sum(1) - prompts - 3
+        assert (int(prompts.max()), int(answers.max())) == task.parts(length)
+        assert task.total(length) <= sum(task.parts(length)) + 3
+
+
+def test_all_tasks_but_recall_and_text_say_that_they_are_framed():
+    framed = {name for name, kind in TASKS.items() if issubclass(kind, Framed)}
+    assert set(TASKS) - framed == {"recall", "text"}
+
+
+@FRAMED
 def test_there_are_no_more_answers_than_chance_says(name, options):
     task = TASKS[name](**options)
     if name == "pcfg":
@@ -268,6 +284,9 @@ class Memory:
             for end in range(1, len(row)):
                 slip = source.random() < 0.04
                 self.known.setdefault(tuple(row[:end]), (row[end] + slip) % vocabulary)
+
+    def holds(self, tokens):
+        return True
 
     def logits(self, tokens, *, last=None):
         time = tokens.shape[1]
@@ -889,6 +908,8 @@ def sizes_of(functions: int, longest: int) -> set[tuple[int, int]]:
 def test_pcfg_totals_are_those_of_all_sizes_written_down(functions, longest):
     sizes = sizes_of(functions, longest)
     assert Pcfg(longest=longest).total(functions) == max(p + a for p, a in sizes) + 3
+    longest_of_each = tuple(max(part) for part in zip(*sizes, strict=True))
+    assert Pcfg(longest=longest).parts(functions) == longest_of_each
     prompts = longest_prompts(functions, longest)
     for answer in range(longest + 1):
         assert prompts[answer] == max((p for p, a in sizes if a == answer), default=-np.inf)

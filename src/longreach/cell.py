@@ -19,8 +19,7 @@ from safetensors.torch import load_file, save_file
 from . import files
 from .errors import InputError
 from .evaluate import evaluate, sample, settings
-from .measure.measured import Measured
-from .model.decoder import Decoder
+from .measure.measured import Measurable, Measured
 from .results import (
     EVALUATION,
     FORMAT,
@@ -171,7 +170,7 @@ def remeasure(cell: Cell, task: Task) -> None:
     write_measured(cell, task, cell.folder, measured(cell, task, model.eval()), rows, items)
 
 
-def measured(cell: Cell, task: Task, model: Decoder) -> Measured:
+def measured(cell: Cell, task: Task, model: Measurable) -> Measured:
     """All rows of the cell's model."""
     return evaluate(model, task, cell.training, cell.lengths, cell.evaluation)
 

@@ -31,7 +31,7 @@ from .table import nearest
 from .tasks import TASKS
 from .tasks.base import Task
 from .tasks.text import Text
-from .train import build_model
+from .train import build_model, check_frame
 
 ALLOCATOR = {
     "MALLOC_MMAP_THRESHOLD_": "1000000000",
@@ -73,6 +73,7 @@ def trainings(study: Study, say: Callable[[str], None]) -> list[tuple[Training, 
     found: list[tuple[Training, Task]] = []
     for choice in study.tasks:
         kind: Any = TASKS[choice.name]
+        check_frame(study.model, choice, kind)
         options = resolve("task", kind, choice)
         task: Task = kind(**options, say=say) if "corpus" in options else kind(**options)
         settings(task, study.evaluation_lengths, study.evaluation)

@@ -22,8 +22,8 @@ from .tasks import TASKS
 RECIPE = 1
 """Counted up whenever the same Training would come out with other weights."""
 
-ADDED = (("training", "shortest"),)
-"""Keys that came later: unset, they leave a training's digest what it was."""
+ADDED = (("training", "shortest", None), ("model", "architecture", "decoder"))
+"""Keys that came later: at the value that they had unsaid, they leave a digest what it was."""
 
 NO_OPTIONS = {"digest", "say"}
 """Constructor arguments that the program gives, not the study file."""
@@ -72,8 +72,14 @@ class Choice(Data):
 
 
 class Model(Data):
-    """Sizes of the decoder. `heads` must divide `width`."""
+    """Kind and sizes of the model. `heads` must divide `width`.
 
+    architecture: in an encoder-decoder, one half reads the prompt and the other writes the answer;
+        it needs tasks whose sequences say where the prompt ends.
+    layers: of the decoder, or of each half.
+    """
+
+    architecture: Literal["decoder", "encoder-decoder"] = "decoder"
     width: Length
     heads: Length
     layers: Length
@@ -137,8 +143,8 @@ class Training(Data):
     def digest(self) -> str:
         """16 hexadecimal digits; names the run's folder."""
         whole = {"recipe": RECIPE, **self.model_dump(mode="json")}
-        for part, key in ADDED:
-            if whole[part][key] is None:
+        for part, key, unsaid in ADDED:
+            if whole[part][key] == unsaid:
                 del whole[part][key]
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
 

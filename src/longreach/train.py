@@ -16,16 +16,21 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from . import files
-from .errors import RunError
+from .errors import InputError, RunError
 from .model.decoder import Decoder, DecoderShape
+from .model.encoder_decoder import EncoderDecoder, Frame
 from .model.rows import Packed
 from .schemes import SCHEMES
-from .study import Recipe, Training, resolve
+from .study import Choice, Model, Recipe, Training, resolve
 from .tasks import TASKS
 from .tasks.base import Batch, Task
+from .tasks.frame import EOS, PAD, SEP, Framed
+
+Network = Decoder | EncoderDecoder
+"""What is trained."""
 
 CHECKPOINT_SECONDS = 20.0
 """A kill loses at most so much work."""
@@ -53,12 +58,32 @@ def build_task(training: Training) -> Task:
     return task
 
 
-def build_model(training: Training, task: Task) -> Decoder:
-    """A model with fresh weights: under one seed the same for every scheme but for its own."""
+def check_frame(model: Model, choice: Choice, kind: type[Task]) -> None:
+    """Raises InputError if a task gives an encoder-decoder nothing to read before it writes."""
+    if model.architecture == "encoder-decoder" and not issubclass(kind, Framed):
+        raise InputError(
+            f"model.architecture is 'encoder-decoder', which reads a prompt and then writes an "
+            f"answer, but the task '{choice.name}' has no frame `<bos> prompt <sep> answer <eos>` "
+            'to tell them apart by; take architecture = "decoder", or another task'
+        )
+
+
+def build_model(training: Training, task: Task) -> Network:
+    """A model with fresh weights: under one seed the same for every scheme but for its own.
+
+    Raises InputError for a scheme or a task that is not for this architecture.
+    """
+    check_frame(training.model, training.task, type(task))
     kind = SCHEMES[training.scheme.name]
     options = resolve("scheme", kind, training.scheme)
-    shape = DecoderShape(vocabulary=task.vocabulary, **training.model.model_dump())
+    sizes = training.model.model_dump(exclude={"architecture"})
+    shape = DecoderShape(vocabulary=task.vocabulary, **sizes)
     torch.manual_seed(training.seed)
+    if training.model.architecture == "encoder-decoder":
+        assert isinstance(task, Framed)
+        prompt, answer = task.parts(training.trained_length)
+        frame = Frame(separator=SEP, end=EOS, padding=PAD)
+        return EncoderDecoder(shape, kind, (prompt + 1, answer + 1), frame, **options)
     # The last token of a sequence is only ever predicted, so it needs no position.
     return Decoder(shape, kind, task.total(training.trained_length) - 1, **options)
 
@@ -73,8 +98,11 @@ def rate(recipe: Recipe, step: int) -> float:
     return recipe.learning_rate * 0.5 * (1 + cos(pi * done))
 
 
-def batch_loss(model: Decoder, batch: Batch) -> Float[Tensor, ""]:
+def batch_loss(model: Network, batch: Batch) -> Float[Tensor, ""]:
     """Mean loss over the scored tokens, nats per token; other places' logits are not computed."""
+    if isinstance(model, EncoderDecoder):
+        asked, targets = model.asked(batch.tokens, batch.scored)
+        return F.cross_entropy(asked.float(), targets)
     if not batch.alike:
         rows = Packed.of(batch.tokens, batch.scored)
         return F.cross_entropy(model.packed(rows).float(), rows.targets)
@@ -119,7 +147,7 @@ def train(
     checkpoint: Path | None = None,
     until: int | None = None,
     tell: Callable[[int, float], None] = lambda step, loss: None,
-) -> tuple[Decoder, Progress]:
+) -> tuple[Network, Progress]:
     """Trains a model; returns it with its log (step, loss, learning_rate) and overlap.
 
     held_out: evaluation sequences of the trained length; how many training sequences are among
@@ -195,7 +223,7 @@ def note(progress: Progress, learning_rate: float) -> None:
 
 def keep(
     path: Path,
-    model: Decoder,
+    model: nn.Module,
     optimizer: torch.optim.Optimizer,
     data: torch.Generator,
     progress: Progress,
@@ -211,7 +239,7 @@ def keep(
 
 
 def restore(
-    path: Path, model: Decoder, optimizer: torch.optim.Optimizer, data: torch.Generator
+    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, data: torch.Generator
 ) -> Progress | None:
     """Loads a checkpoint into model, optimizer and generator; None if there is none to read."""
     if not path.is_file():

@@ -68,7 +68,7 @@ def measure(
     for length, batch in zip(lengths, samples, strict=True):
         read = batch.tokens.shape[1] - 1
         positions = (read + 1 - batch.last, read)
-        if model.limit is not None and read > model.limit:
+        if not model.holds(batch.tokens[:, :-1]):
             out.past_limit("exact_match", length, positions)
             continue
         chunks = zip(

@@ -16,11 +16,15 @@ from ..results import Row
 
 @runtime_checkable
 class Measurable(Protocol):
-    """What a measurement needs of a model: logits, and how many positions it can represent."""
+    """What a measurement needs of a model: logits, and which positions it can represent."""
 
     @property
     def limit(self) -> int | None:
         """Positions it can represent, or None if there is no end."""
+        ...
+
+    def holds(self, tokens: Int[Tensor, "batch time"]) -> bool:
+        """Whether it can represent the positions of these sequences: past `limit`, it cannot."""
         ...
 
     def logits(

@@ -1,1 +1,1 @@
-"""The decoder-only model, its attention and its key/value cache."""
+"""The models: decoder-only, and encoder-decoder; their attention and key/value cache."""

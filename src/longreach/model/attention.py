@@ -1,4 +1,4 @@
-"""Multi-head causal attention: one straight path, whatever the position scheme."""
+"""Multi-head attention: one straight path, whatever the position scheme."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from ..schemes.base import Scheme
@@ -19,13 +19,17 @@ class Places:
     """Where the tokens of one forward pass stand; made once and shared by all layers.
 
     positions: of the tokens being read. keys: of everything they may look at (cached tokens too).
-    bias: what the scheme adds to the logits, if anything.
+    bias: what the scheme adds to the logits, if anything. causal: whether a token sees those before
+    it alone. padding: keys that hold no token, row by row; only where not causal, since whatever
+    follows a row's last token is never seen by its tokens otherwise.
     """
 
     scheme: Scheme
     positions: Int[Tensor, " time"]
     keys: Int[Tensor, " key"]
     bias: Float[Tensor, "heads time key"] | None
+    causal: bool = True
+    padding: Bool[Tensor, "batch key"] | None = None
 
     @classmethod
     def of(
@@ -34,6 +38,17 @@ class Places:
         """Asks the scheme for its bias, once for all layers."""
         return cls(scheme, positions, keys, scheme.bias(positions, keys))
 
+    @classmethod
+    def around(
+        cls,
+        scheme: Scheme,
+        positions: Int[Tensor, " time"],
+        padding: Bool[Tensor, "batch time"] | None,
+    ) -> Places:
+        """Those of tokens that all see each other, as in an encoder."""
+        bias = scheme.bias(positions, positions)
+        return cls(scheme, positions, positions, bias, causal=False, padding=padding)
+
     def first(self, time: int) -> Places:
         """Those of a shorter row that begins alike."""
         bias = None if self.bias is None else self.bias[:, :time, :time]
@@ -41,11 +56,14 @@ class Places:
 
     def mask(
         self, queries: int, dtype: torch.dtype
-    ) -> tuple[Float[Tensor, "1 heads queries key"] | None, bool]:
+    ) -> tuple[Float[Tensor, "rows heads queries key"] | None, bool]:
         """What is added to the logits of the last so many tokens, and whether plain causality is.
 
-        A token sees those before it in the sequence, whatever their positions' values.
+        A token sees those before it in the sequence, whatever their positions' values; or, where
+        not causal, all that are no padding.
         """
+        if not self.causal:
+            return unpadded(self.bias, self.padding, dtype), False
         known = len(self.keys)
         if self.bias is None and (queries == known or queries == 1):
             return None, queries > 1  # A single query is the last token, which sees all.
@@ -59,8 +77,34 @@ class Places:
         return bias.masked_fill(future, -torch.inf).to(dtype)[None], False
 
 
+def unpadded(
+    bias: Float[Tensor, "heads query key"] | None,
+    padding: Bool[Tensor, "batch key"] | None,
+    dtype: torch.dtype,
+) -> Float[Tensor, "rows _ _ key"] | None:
+    """What is added to logits so that no token sees padding; None if there is nothing to add."""
+    if padding is None:
+        return None if bias is None else bias.to(dtype)[None]
+    hidden = padding[:, None, None]
+    if bias is None:
+        return torch.zeros_like(hidden, dtype=dtype).masked_fill(hidden, -torch.inf)
+    return bias.to(dtype)[None].masked_fill(hidden, -torch.inf)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What one layer of a decoder looks at of an encoder's output: made once for each sequence.
+
+    mask: what is added to the logits so that padding is not seen, if there is any.
+    """
+
+    keys: Float[Tensor, "batch heads source head_dim"]
+    values: Float[Tensor, "batch heads source head_dim"]
+    mask: Float[Tensor, "batch 1 1 source"] | None
+
+
 class Attention(nn.Module):
-    """Attention over earlier tokens, with fused projections and no biases in them.
+    """Attention with fused projections and no biases in them: to one's own text, or to another.
 
     width: of a token's vector. heads: must divide it.
     """
@@ -79,7 +123,10 @@ class Attention(nn.Module):
         last: int | None = None,
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "batch queries width"]:
-        """Every token, or the `last` so many, look at the tokens up to themselves."""
+        """Every token, or the `last` so many, look at what `places` lets them see.
+
+        That is the tokens up to themselves, in a decoder.
+        """
         if last is None or last == x.shape[1]:
             queries, keys, values = self._split(self.project(x), 3)
         else:
@@ -88,6 +135,29 @@ class Attention(nn.Module):
             keys, values = self._split(F.linear(x, self.project.weight[width:]), 2)
         seen = self._attend(queries, keys, values, places, cache)
         return self.out(seen)  # type: ignore[no-any-return]
+
+    def remember(
+        self,
+        x: Float[Tensor, "batch source width"],
+        padding: Bool[Tensor, "batch source"] | None,
+    ) -> Memory:
+        """Keys and values of another text, for `across`."""
+        keys, values = self._split(F.linear(x, self.project.weight[x.shape[-1] :]), 2)
+        return Memory(keys, values, unpadded(None, padding, x.dtype))
+
+    def across(
+        self, x: Float[Tensor, "batch time width"], memory: Memory
+    ) -> Float[Tensor, "batch time width"]:
+        """Every token looks at another text, all of it that is no padding.
+
+        No scheme has a say: positions in two texts count from two beginnings, so the distance
+        between them means nothing.
+        """
+        queries = self._split(F.linear(x, self.project.weight[: x.shape[-1]]), 1)[0]
+        seen = F.scaled_dot_product_attention(
+            queries, memory.keys, memory.values, attn_mask=memory.mask
+        )
+        return self.out(seen.transpose(1, 2).flatten(-2))  # type: ignore[no-any-return]
 
     def packed(
         self, x: Float[Tensor, "kept width"], places: Places, rows: Packed, *, asked: bool

@@ -14,14 +14,17 @@ from torch import Tensor, nn
 from ..errors import InputError
 from ..schemes.base import Scheme, Shape
 from ..spectrum import Spectrum
-from .attention import Attention, Places
+from .attention import Attention, Memory, Places
 from .cache import Cache, LayerCache
 from .rows import Packed
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderShape:
-    """Sizes of a decoder. width must be a multiple of heads; norm says where LayerNorm stands."""
+    """Sizes of a decoder, or of each half of an encoder-decoder.
+
+    width must be a multiple of heads; norm says where LayerNorm stands.
+    """
 
     vocabulary: int
     width: int
@@ -30,11 +33,27 @@ class DecoderShape:
     feed_forward: int
     norm: Literal["pre", "post"] = "pre"
 
+    def told(self, trained_length: int, *, causal: bool = True) -> Shape:
+        """What a scheme is told of the model. Raises InputError if heads do not divide width."""
+        if self.width % self.heads:
+            raise InputError(f"width {self.width} is not a multiple of heads {self.heads}")
+        return Shape(
+            width=self.width,
+            heads=self.heads,
+            head_dim=self.width // self.heads,
+            trained_length=trained_length,
+            causal=causal,
+        )
+
 
 class Block(nn.Module):
-    """Attention, then a two-layer feed-forward network, each added to the residual stream."""
+    """Attention, then a two-layer feed-forward network, each added to the residual stream.
 
-    def __init__(self, shape: DecoderShape) -> None:
+    cross: whether there is attention to another text between them, as in the decoder half of an
+        encoder-decoder.
+    """
+
+    def __init__(self, shape: DecoderShape, *, cross: bool = False) -> None:
         super().__init__()
         self.pre = shape.norm == "pre"
         self.attention = Attention(shape.width, shape.heads)
@@ -45,6 +64,9 @@ class Block(nn.Module):
             nn.Linear(shape.feed_forward, shape.width),
         )
         self.feed_forward_norm = nn.LayerNorm(shape.width)
+        if cross:
+            self.cross = Attention(shape.width, shape.heads)
+            self.cross_norm = nn.LayerNorm(shape.width)
 
     def forward(
         self,
@@ -53,28 +75,41 @@ class Block(nn.Module):
         *,
         last: int | None,
         cache: LayerCache | None,
+        memory: Memory | None = None,
     ) -> Float[Tensor, "batch queries width"]:
-        """Of every token, or of the `last` so many."""
-        seen = self.attention(self._read(x), places, last=last, cache=cache)
-        return self._add(seen, x if last is None else x[:, -last:])
+        """Of every token, or of the `last` so many.
+
+        memory: the other text, for a block with attention across.
+        """
+        seen = self.attention(self._read(x, self.attention_norm), places, last=last, cache=cache)
+        x = self._add(seen, x if last is None else x[:, -last:], self.attention_norm)
+        if memory is not None:
+            seen = self.cross.across(self._read(x, self.cross_norm), memory)
+            x = self._add(seen, x, self.cross_norm)
+        return self._feed(x)
 
     def packed(
         self, x: Float[Tensor, "kept width"], places: Places, rows: Packed, *, asked: bool
     ) -> Float[Tensor, "queries width"]:
         """The same for rows of unequal length: of every token, or of those asked after."""
-        seen = self.attention.packed(self._read(x), places, rows, asked=asked)
-        return self._add(seen, x[rows.chosen] if asked else x)
+        seen = self.attention.packed(self._read(x, self.attention_norm), places, rows, asked=asked)
+        return self._feed(self._add(seen, x[rows.chosen] if asked else x, self.attention_norm))
 
-    def _read(self, x: Float[Tensor, "*any width"]) -> Float[Tensor, "*any width"]:
-        return self.attention_norm(x) if self.pre else x
+    def _read(self, x: Float[Tensor, "*any width"], norm: nn.Module) -> Float[Tensor, "*any width"]:
+        return norm(x) if self.pre else x
 
     def _add(
-        self, seen: Float[Tensor, "*any width"], x: Float[Tensor, "*any width"]
+        self,
+        seen: Float[Tensor, "*any width"],
+        x: Float[Tensor, "*any width"],
+        norm: nn.Module,
     ) -> Float[Tensor, "*any width"]:
         x = seen + x
+        return x if self.pre else norm(x)
+
+    def _feed(self, x: Float[Tensor, "*any width"]) -> Float[Tensor, "*any width"]:
         if self.pre:
             return x + self.feed_forward(self.feed_forward_norm(x))  # type: ignore[no-any-return]
-        x = self.attention_norm(x)
         return self.feed_forward_norm(x + self.feed_forward(x))  # type: ignore[no-any-return]
 
 
@@ -88,8 +123,7 @@ class Decoder(nn.Module):
         self, shape: DecoderShape, scheme: type[Scheme], trained_length: int, **options: Any
     ):
         super().__init__()
-        if shape.width % shape.heads:
-            raise InputError(f"width {shape.width} is not a multiple of heads {shape.heads}")
+        told = shape.told(trained_length)
         self.shape = shape
         self.trained_length = trained_length
         self.tokens = nn.Embedding(shape.vocabulary, shape.width)
@@ -97,15 +131,7 @@ class Decoder(nn.Module):
         self.norm = nn.LayerNorm(shape.width) if shape.norm == "pre" else nn.Identity()
         self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
         # Last, so that under one seed all schemes start from the same weights elsewhere.
-        self.scheme = scheme(
-            Shape(
-                width=shape.width,
-                heads=shape.heads,
-                head_dim=shape.width // shape.heads,
-                trained_length=trained_length,
-            ),
-            **options,
-        )
+        self.scheme = scheme(told, **options)
 
     def forward(
         self,
@@ -162,6 +188,10 @@ class Decoder(nn.Module):
     def limit(self) -> int | None:
         """How many positions the scheme can represent, or None if there is no end."""
         return self.scheme.limit
+
+    def holds(self, tokens: Int[Tensor, "batch time"]) -> bool:
+        """Whether the scheme has a position for every token of these sequences."""
+        return self.limit is None or tokens.shape[1] <= self.limit
 
     @property
     def spectrum(self) -> Spectrum | None:

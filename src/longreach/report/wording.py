@@ -48,8 +48,16 @@ def flags(flagged: Iterable[Finished]) -> list[str]:
 
 def methods(summary: Summary) -> list[str]:
     """How every number was made."""
-    seeds = summary.results.plan["study"]["seeds"]
-    said = [
+    study = summary.results.plan["study"]
+    seeds = study["seeds"]
+    said = []
+    if study["model"].get("architecture", "decoder") != "decoder":
+        said.append(
+            f"Every model is an {study['model']['architecture']}: one half (layers "
+            f"{study['model']['layers']}) reads the prompt up to its separator, and the other, as "
+            "deep, writes the answer. The tokens scored are those of a decoder's study."
+        )
+    said += [
         f"Every scheme was trained from {len(seeds)} seed{'s' if len(seeds) > 1 else ''} "
         f"({listed(map(str, seeds))}) and measured on the same sequences as every other.",
         "Intervals are 95% percentile intervals of a bootstrap that draws seeds and sequences "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -15,12 +16,14 @@ class Shape:
 
     width: dimensions of a token's vector. heads, head_dim: of attention.
     trained_length: tokens per training sequence.
+    causal: whether a token sees earlier ones alone; in an encoder, it sees later ones too.
     """
 
     width: int
     heads: int
     head_dim: int
     trained_length: int
+    causal: bool = True
 
 
 class Scheme(nn.Module):
@@ -30,6 +33,13 @@ class Scheme(nn.Module):
     count from 0, and need not start at 0 or be consecutive; a scheme builds no `arange` of its own
     and keeps no cache. Angles and biases are computed in float32 or wider whatever the activations'
     dtype (bfloat16 cannot count past 256).
+    """
+
+    bidirectional: ClassVar[bool] = False
+    """Whether it serves an encoder too, where keys stand on both sides of their query.
+
+    A bias made for a decoder alone would be anything there (ALiBi's would reward the distance of
+    later keys), so a scheme has to say so.
     """
 
     def __init__(self, shape: Shape) -> None:

@@ -16,6 +16,8 @@ class Learned(Scheme):
     InputError: a wrapped or clamped row would be a silent wrong answer.
     """
 
+    bidirectional = True
+
     def __init__(self, shape: Shape) -> None:
         super().__init__(shape)
         self.table = nn.Embedding(shape.trained_length, shape.width)

@@ -23,6 +23,8 @@ class Rope(Scheme):
     base: a turn of the slowest pair takes a little under 2 * pi * base tokens.
     """
 
+    bidirectional = True
+
     def __init__(self, shape: Shape, *, base: Annotated[float, Gt(1)] = 10_000.0) -> None:
         super().__init__(shape)
         self.spectrum = Spectrum.rope(shape.head_dim, base)

@@ -22,6 +22,8 @@ class Sinusoidal(Scheme):
     base: 10,000 in the paper.
     """
 
+    bidirectional = True
+
     def __init__(self, shape: Shape, *, base: Annotated[float, Gt(1)] = 10_000.0) -> None:
         super().__init__(shape)
         self.spectrum = Spectrum.rope(shape.width, base)

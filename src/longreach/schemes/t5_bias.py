@@ -25,8 +25,13 @@ class T5Bias(Scheme):
     max_distance, and the last takes all beyond. **Trained at fewer than about max_distance tokens,
     the upper buckets are never trained**: that, not the idea, is then what fails.
 
+    In an encoder, as in T5, half the buckets are for keys before their query and half for those
+    after it.
+
     buckets: how many. max_distance: tokens at which the last bucket begins, nearly.
     """
+
+    bidirectional = True
 
     def __init__(
         self,
@@ -36,8 +41,8 @@ class T5Bias(Scheme):
         max_distance: Annotated[int, Ge(2)] = 128,
     ) -> None:
         super().__init__(shape)
-        t5_bucket_starts(buckets, max_distance)  # Raises where there are none.
-        self.buckets = buckets
+        self.each_side = buckets if shape.causal else buckets // 2
+        t5_bucket_starts(self.each_side, max_distance)  # Raises where there are none.
         self.max_distance = max_distance
         self.table = nn.Embedding(buckets, shape.heads)
         nn.init.normal_(self.table.weight, std=shape.width**-0.5)
@@ -45,9 +50,16 @@ class T5Bias(Scheme):
     def bias(
         self, queries: Int[Tensor, " query"], keys: Int[Tensor, " key"]
     ) -> Float[Tensor, "heads query key"]:
-        """Looks each distance up; keys after their query (masked anyway) count as distance 0."""
-        distance = (queries[:, None] - keys[None, :]).clamp(min=0)
-        rows = bucket(distance, self.buckets, self.max_distance)
+        """Looks each distance up.
+
+        In a decoder, keys after their query (masked anyway) count as distance 0.
+        """
+        distance = queries[:, None] - keys[None, :]
+        if self.shape.causal:
+            rows = bucket(distance.clamp(min=0), self.each_side, self.max_distance)
+        else:
+            after = (distance < 0) * self.each_side
+            rows = bucket(distance.abs(), self.each_side, self.max_distance) + after
         return self.table.weight.float()[rows].permute(2, 0, 1)
 
 

@@ -6,13 +6,13 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from .base import Batch, Task
-from .frame import DIGITS, EOS, FIRST, PAD, closed_up, framed, words
+from .base import Batch
+from .frame import DIGITS, EOS, FIRST, PAD, Framed, closed_up, framed, words
 
 PLUS = FIRST + 10
 
 
-class Addition(Task):
+class Addition(Framed):
     """Write the sum of two numbers, digit by digit. Length counts the longer one's digits.
 
     At length n the pair of digit counts is drawn uniformly from the 2 n - 1 whose larger one is n,
@@ -60,9 +60,9 @@ class Addition(Task):
         plus = torch.full((count, 1), PLUS)
         return closed_up(framed(torch.cat([first, plus, second], dim=1), answer))
 
-    def total(self, length: int) -> int:
-        """Two numbers of n digits with a sum of n + 1."""
-        return 3 * length + 5
+    def parts(self, length: int) -> tuple[int, int]:
+        """Two numbers of n digits and a plus; a sum of n + 1 digits."""
+        return (2 * length + 1, length + 1)
 
     def ceiling(self, length: int) -> float:
         """1: the numbers determine their sum."""

@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 import torch
 from annotated_types import Ge
 
-from .base import Batch, Task
-from .frame import EOS, FIRST, at_least, framed, letters, one_of, words
+from .base import Batch
+from .frame import EOS, FIRST, Framed, at_least, framed, letters, one_of, words
 
 Form = Literal["plain", "repeated", "replace", "doubled"]
 
 
-class Copy(Task):
+class Copy(Framed):
     """Write a string of symbols again, then stop. Length counts its symbols.
 
     symbols: how many different ones; drawn uniformly and independently.
@@ -67,9 +67,11 @@ class Copy(Task):
             return framed(string, torch.cat([string, between, string], dim=1))
         return framed(string, string)
 
-    def total(self, length: int) -> int:
-        """Tokens of every sequence of that length."""
-        return {"replace": 2 * length + 7, "doubled": 3 * length + 4}.get(self.form, 2 * length + 3)
+    def parts(self, length: int) -> tuple[int, int]:
+        """The string, or the rule and the string; the string, or both with a mark between."""
+        if self.form == "replace":
+            return length + 4, length
+        return length, 2 * length + 1 if self.form == "doubled" else length
 
     def ceiling(self, length: int) -> float:
         """1: the string is there to be read."""

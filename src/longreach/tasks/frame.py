@@ -6,6 +6,7 @@ batch. A causal model cannot see what follows, and padding is never scored.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from string import ascii_lowercase
 from typing import get_args
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..table import nearest
-from .base import Batch
+from .base import Batch, Task
 
 PAD, BOS, SEP, EOS = range(4)
 
@@ -24,6 +25,22 @@ FIRST = 4
 """The first id that is a task's own."""
 
 DIGITS = tuple("0123456789")
+
+
+class Framed(Task):
+    """A task whose sequences are `<bos> prompt <sep> answer <eos>`, with one <sep> in each.
+
+    Prompt and answer can thus be told apart by the tokens alone: an encoder-decoder reads the one
+    and writes the other.
+    """
+
+    @abstractmethod
+    def parts(self, length: int) -> tuple[int, int]:
+        """Tokens of the longest prompt and of the longest answer of that length."""
+
+    def total(self, length: int) -> int:
+        """Both parts and their frame: where the longest ones can stand together."""
+        return sum(self.parts(length)) + 3
 
 
 def words(*own: str) -> tuple[str, ...]:

@@ -8,11 +8,11 @@ import torch
 from annotated_types import Ge
 
 from ..errors import InputError
-from .base import Batch, Task
-from .frame import EOS, FIRST, at_least, framed, letters, shuffled, words
+from .base import Batch
+from .frame import EOS, FIRST, Framed, at_least, framed, letters, shuffled, words
 
 
-class Lego(Task):
+class Lego(Framed):
     """Say whether a variable at the end of a chain of signs is +1 or -1. Length counts statements.
 
     `a = - 1 , b = + a , .. ? v <sep> +1` (or `-1`): 5 n + 5 tokens. Variables and signs are drawn
@@ -71,9 +71,9 @@ class Lego(Task):
         prompt = torch.cat([chain, mark, names.gather(1, asked)], dim=1)
         return framed(prompt, torch.where(negative == 1, wrong, right))
 
-    def total(self, length: int) -> int:
-        """Tokens of every sequence of that length."""
-        return 5 * length + 5
+    def parts(self, length: int) -> tuple[int, int]:
+        """The chain and the question; a sign."""
+        return (5 * length + 1, 1)
 
     def ceiling(self, length: int) -> float:
         """1: every variable's chain is there to be followed."""

@@ -9,14 +9,14 @@ import torch
 from annotated_types import Ge
 
 from ..errors import InputError
-from .base import Batch, Task
-from .frame import BOS, EOS, FIRST, PAD, SEP, at_least, closed_up, shuffled, words
+from .base import Batch
+from .frame import BOS, EOS, FIRST, PAD, SEP, Framed, at_least, closed_up, shuffled, words
 
 FILLERS = 16
 """Different filler tokens, if there is filler."""
 
 
-class Mqar(Task):
+class Mqar(Framed):
     """Read key-value pairs, then give the value of each key as it is asked. Length counts pairs.
 
     `k1 v1 .. kn vn <sep> q1 a1 .. qn an <eos>`: 4 n + filler + 3 tokens. Every key is asked once,
@@ -81,9 +81,9 @@ class Mqar(Task):
         scored = [unscored, answers.flatten(1), unscored[:, :1]]
         return closed_up(Batch(torch.cat(tokens, dim=1), torch.cat(scored, dim=1)))
 
-    def total(self, length: int) -> int:
-        """Tokens of every sequence of that length."""
-        return 4 * length + self.filler + 3
+    def parts(self, length: int) -> tuple[int, int]:
+        """The pairs; the pairs in another order, and filler."""
+        return (2 * length, 2 * length + self.filler)
 
     def ceiling(self, length: int) -> float:
         """1: each key stands once among the pairs."""

@@ -8,11 +8,11 @@ import torch
 from annotated_types import Ge, Le
 
 from ..errors import InputError
-from .base import Batch, Task
-from .frame import EOS, FIRST, at_least, framed, words
+from .base import Batch
+from .frame import EOS, FIRST, Framed, at_least, framed, words
 
 
-class Needle(Task):
+class Needle(Framed):
     """Find the value of a key that stands somewhere in filler. Length counts filler tokens.
 
     `f .. f k v f .. f k <sep> v`: n + 7 tokens. Filler, key and value are drawn uniformly from
@@ -69,9 +69,9 @@ class Needle(Task):
         hay = torch.where(column == before, key, torch.where(column == before + 1, value, hay))
         return framed(torch.cat([hay, key], dim=1), value)
 
-    def total(self, length: int) -> int:
-        """Tokens of every sequence of that length."""
-        return length + 7
+    def parts(self, length: int) -> tuple[int, int]:
+        """Filler, the needle and its key; the value."""
+        return (length + 3, 1)
 
     def ceiling(self, length: int) -> float:
         """1: the key stands once in the filler, before its value."""

@@ -6,14 +6,14 @@ from typing import Literal
 
 import torch
 
-from .base import Batch, Task
-from .frame import EOS, FIRST, framed, one_of, shuffled, words
+from .base import Batch
+from .frame import EOS, FIRST, Framed, framed, one_of, shuffled, words
 
 Ones = Literal["binomial", "uniform"]
 YES, NO = FIRST + 2, FIRST + 3
 
 
-class Parity(Task):
+class Parity(Framed):
     """Say whether the number of ones among bits is even. Length counts the bits.
 
     `b1 .. bn <sep> yes` (or `no`): n + 4 tokens.
@@ -50,9 +50,9 @@ class Parity(Task):
         odd = bits.sum(1, keepdim=True) % 2
         return framed(FIRST + bits, torch.where(odd == 1, NO, YES))
 
-    def total(self, length: int) -> int:
-        """Tokens of every sequence of that length."""
-        return length + 4
+    def parts(self, length: int) -> tuple[int, int]:
+        """The bits; yes or no."""
+        return (length, 1)
 
     def ceiling(self, length: int) -> float:
         """1: the bits determine their parity."""

@@ -15,8 +15,8 @@ from annotated_types import Ge
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from .base import Batch, Task
-from .frame import EOS, FIRST, at_least, from_rows, words
+from .base import Batch
+from .frame import EOS, FIRST, Framed, at_least, from_rows, words
 
 String = list[int]
 
@@ -52,7 +52,7 @@ LEAST_KEPT = 0.05
 """Share of the sequences drawn that are not drawn again: less would take too long."""
 
 
-class Pcfg(Task):
+class Pcfg(Framed):
     """Apply nested string edits, as in PCFG SET, then stop. Length counts the functions.
 
     `append swap_first_last F1 G1 H1 , repeat I1 J1 <sep> H1 G1 F1 I1 J1 I1 J1`: functions are
@@ -142,6 +142,12 @@ class Pcfg(Task):
                 return None
             value = BINARY[FUNCTIONS[number]](first, second)
         return None if len(value) > self.longest else value
+
+    def parts(self, length: int) -> tuple[int, int]:
+        """The longest prompt, whatever its answer; the longest answer, whatever its prompt."""
+        self.fits(length)
+        prompts = longest_prompts(length, self.longest)
+        return int(prompts.max()), int(np.isfinite(prompts).nonzero()[0].max())
 
     def total(self, length: int) -> int:
         """Tokens of the longest prompt and answer that can stand together."""

@@ -7,8 +7,8 @@ from itertools import product
 
 import torch
 
-from .base import Batch, Task
-from .frame import EOS, FIRST, framed, words
+from .base import Batch
+from .frame import EOS, FIRST, Framed, framed, words
 
 LARGEST_COEFFICIENT, LARGEST_DEGREE, LARGEST_POINT = 3, 3, 2
 
@@ -18,7 +18,7 @@ POWER = FIRST + len(NUMBERS)
 X, EQUALS, IN, PLUS = range(POWER + LARGEST_DEGREE + 1, POWER + LARGEST_DEGREE + 5)
 
 
-class Polynomial(Task):
+class Polynomial(Framed):
     """Evaluate a polynomial at a point, modulo 10. Length counts its terms.
 
     `x = v in c1 x^d1 + .. + cn x^dn <sep> value`: 3 n + 7 tokens. The point is drawn uniformly from
@@ -58,9 +58,9 @@ class Polynomial(Task):
         terms = torch.stack([ZERO + coefficients, POWER + degrees, plus], dim=2)
         return framed(torch.cat([start, terms.flatten(1)[:, :-1]], dim=1), ZERO + value)
 
-    def total(self, length: int) -> int:
-        """Tokens of every sequence of that length."""
-        return 3 * length + 7
+    def parts(self, length: int) -> tuple[int, int]:
+        """The point and the terms; the value."""
+        return (3 * length + 3, 1)
 
     def ceiling(self, length: int) -> float:
         """1: point and terms determine the value."""

@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 import torch
 from annotated_types import Ge
 
-from .base import Batch, Task
-from .frame import EOS, FIRST, at_least, framed, letters, one_of, words
+from .base import Batch
+from .frame import EOS, FIRST, Framed, at_least, framed, letters, one_of, words
 
 Form = Literal["plain", "doubled", "then_forward"]
 
 
-class Reverse(Task):
+class Reverse(Framed):
     """Write a string of symbols from its end to its start, then stop. Length counts its symbols.
 
     symbols: how many different ones; drawn uniformly and independently.
@@ -55,9 +55,9 @@ class Reverse(Task):
             answer = torch.cat([answer, between, second], dim=1)
         return framed(string, answer)
 
-    def total(self, length: int) -> int:
-        """Tokens of every sequence of that length."""
-        return 2 * length + 3 if self.form == "plain" else 3 * length + 4
+    def parts(self, length: int) -> tuple[int, int]:
+        """The string; the string, or two with a mark between."""
+        return length, length if self.form == "plain" else 2 * length + 1
 
     def ceiling(self, length: int) -> float:
         """1: the string is there to be read."""

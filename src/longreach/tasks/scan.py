@@ -9,8 +9,8 @@ from typing import NamedTuple
 import torch
 
 from ..errors import InputError
-from .base import Batch, Task
-from .frame import EOS, FIRST, PAD, from_rows, words
+from .base import Batch
+from .frame import EOS, FIRST, PAD, Framed, from_rows, words
 
 VERBS = {"walk": "I_WALK", "look": "I_LOOK", "run": "I_RUN", "jump": "I_JUMP"}
 TURNS = {"left": "I_TURN_LEFT", "right": "I_TURN_RIGHT"}
@@ -27,7 +27,7 @@ class Command(NamedTuple):
     actions: tuple[str, ...]
 
 
-class Scan(Task):
+class Scan(Framed):
     """Write the actions that a command asks for, then stop. Length counts the actions.
 
     Commands are those of the published grammar,
@@ -74,10 +74,10 @@ class Scan(Task):
         width = int((tokens != PAD).sum(1).max())
         return Batch(tokens[:, :width], every.scored[rows, :width])
 
-    def total(self, length: int) -> int:
-        """The wordiest command with so many actions, and its actions."""
+    def parts(self, length: int) -> tuple[int, int]:
+        """The wordiest command with so many actions; the actions."""
         self.fits(length)
-        return framed_commands(length).tokens.shape[1]
+        return max(len(command.words) for command in by_length()[length]), length
 
     def ceiling(self, length: int) -> float:
         """1: a command has one meaning."""

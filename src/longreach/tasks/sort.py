@@ -10,8 +10,8 @@ from annotated_types import Ge
 from jaxtyping import Int
 from torch import Tensor
 
-from .base import Batch, Task
-from .frame import DIGITS, EOS, FIRST, PAD, at_least, closed_up, framed, one_of, words
+from .base import Batch
+from .frame import DIGITS, EOS, FIRST, PAD, Framed, at_least, closed_up, framed, one_of, words
 
 Form = Literal["single", "multi_digit"]
 COMMA = FIRST + 10
@@ -19,7 +19,7 @@ LEAST, END = 10, 10_000
 """Numbers of several digits are from LEAST to END - 1, as in the authors' program."""
 
 
-class Sort(Task):
+class Sort(Framed):
     """Write numbers in ascending order, then stop. Length counts the numbers, which may repeat.
 
     form: `single`, a token for each number: 2 n + 3 tokens.
@@ -60,9 +60,10 @@ class Sort(Task):
         numbers = torch.randint(LEAST, END, (count, length), generator=generator)
         return closed_up(framed(spelt(numbers), spelt(numbers.sort(1).values)))
 
-    def total(self, length: int) -> int:
-        """All numbers with four digits, or one token each."""
-        return 2 * length + 3 if self.form == "single" else 10 * length + 1
+    def parts(self, length: int) -> tuple[int, int]:
+        """All numbers with four digits and a comma between two, or one token each; twice."""
+        tokens = length if self.form == "single" else 5 * length - 1
+        return tokens, tokens
 
     def ceiling(self, length: int) -> float:
         """1: the numbers determine their order."""

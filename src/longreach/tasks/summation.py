@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from .base import Batch, Task
-from .frame import DIGITS, EOS, FIRST, framed, words
+from .base import Batch
+from .frame import DIGITS, EOS, FIRST, Framed, framed, words
 
 PLUS = FIRST + 10
 
 
-class Summation(Task):
+class Summation(Framed):
     """Add digits from 1 to 9 modulo 10. Length counts the digits.
 
     `d1 + .. + dn <sep> sum`: 2 n + 3 tokens. Every answer from 0 to 9 occurs, but for n = 1, which
@@ -39,9 +39,9 @@ class Summation(Task):
         prompt[:, ::2] = FIRST + digits
         return framed(prompt, FIRST + digits.sum(1, keepdim=True) % 10)
 
-    def total(self, length: int) -> int:
-        """Tokens of every sequence of that length."""
-        return 2 * length + 3
+    def parts(self, length: int) -> tuple[int, int]:
+        """Digits with a plus between two; a digit."""
+        return (2 * length - 1, 1)
 
     def ceiling(self, length: int) -> float:
         """1: the digits determine their sum."""
