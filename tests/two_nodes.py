@@ -46,7 +46,7 @@ def listening(pids: set[int]) -> Iterator[str]:
     for pid in pids:
         for handle in Path(f"/proc/{pid}/fd").glob("*"):
             try:
-                sockets.add(os.readlink(handle))
+                sockets.add(str(handle.readlink()))
             except OSError:
                 continue
     for table in ("tcp", "tcp6"):

@@ -264,7 +264,8 @@ def unwritable(error: OSError) -> str:
             f"the disk is full ({error.filename}). What was finished is kept; "
             "free some space, and the same command continues"
         )
+    path = error.filename2 or error.filename
     return (
-        f"cannot write {error.filename}: {error.strerror}. What was finished is kept; "
+        f"cannot write {path}: {error.strerror}. What was finished is kept; "
         "make it writable, and the same command continues"
     )

@@ -298,10 +298,10 @@ class _Corpus:
 
     def install(self) -> None:
         """On a node: puts it where tasks look. Raises InputError if another is there."""
-        import ray
-
         folder = home() / "corpora" / self.digest
         if not folder.is_dir():
+            import ray
+
             store(folder, ray.get(self.files))
         if _sums(_files(folder)) != self.sums:
             raise InputError(
