@@ -25,6 +25,7 @@ LAYERS = [
     ["train", "progress"],
     ["evaluate"],
     ["cell"],
+    ["where"],
     ["run", "show"],
     ["cli"],
     ["__main__"],

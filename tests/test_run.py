@@ -44,9 +44,9 @@ class Quiet:
 
 
 def go(study: Study, out: Path, **options) -> tuple[Results, Quiet]:
-    shown = Quiet()
-    options = {"workers": 1, **options}
-    results = run(study, out, display=shown, say=lambda line: None, command="test", **options)
+    shown = options.pop("display", None) or Quiet()
+    options = {"workers": 1, "say": lambda line: None, **options}
+    results = run(study, out, display=shown, command="test", **options)
     return results, shown
 
 

@@ -7,14 +7,15 @@ import platform
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import safetensors.numpy
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save
 
 from . import files
 from .errors import InputError
@@ -28,6 +29,7 @@ from .results import (
     ROWS,
     TRAINING,
     WEIGHTS,
+    Run,
     damaged,
     dump_rows,
     read_run,
@@ -43,13 +45,18 @@ WORK = ".work"
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """A training, how to measure it, and where the run folder goes."""
+    """A training, how to measure it, and where the run folder goes.
+
+    made_with: longreach's version. It travels along: where a cell is fulfilled, longreach may be
+        there as source alone, which cannot say.
+    """
 
     training: Training
     lengths: tuple[int, ...]
     evaluation: Evaluation
     out: Path
     command: str
+    made_with: str = field(default_factory=lambda: version("longreach"))
 
     @property
     def label(self) -> str:
@@ -77,14 +84,45 @@ class Cell:
         if not self.trained:
             return True
         asked = settings(task, self.lengths, self.evaluation)
-        return bool(read_run(self.folder).evaluation["evaluation"] != asked)
+        if checked(self.folder).evaluation["evaluation"] == asked:
+            return False
+        if not (self.folder / WEIGHTS).exists():
+            raise InputError(
+                damaged(self.folder / WEIGHTS, "no file, and other rows are asked for")
+            )
+        return True
 
 
-def provenance(command: str) -> dict[str, Any]:
+def checked(folder: Path) -> Run:
+    """The run in a folder. Raises InputError if a file of it is not as it was written.
+
+    Weights may be missing (recorded results come without), as long as nobody needs them.
+    """
+    run = read_run(folder)
+    path = folder / WEIGHTS
+    if path.exists():
+        expected = run.training.get("sha256", {}).get(WEIGHTS)
+        if expected is None:  # Written before their sum was.
+            readable(path)
+        elif (found := sha256(path)) != expected:
+            raise InputError(damaged(path, f"sha256 {found[:12]}, expected {expected[:12]}"))
+    return run
+
+
+def readable(path: Path) -> None:
+    """Raises InputError if a file of tensors is cut short or none at all."""
+    try:
+        with safe_open(path, framework="pt"):
+            pass
+    except SafetensorError as error:
+        raise InputError(damaged(path, str(error).splitlines()[0])) from None
+
+
+def provenance(command: str, made_with: str | None = None) -> dict[str, Any]:
     """What made a result: command, versions, machine, date."""
     return {
         "command": command,
-        "longreach": version("longreach"),
+        "longreach": made_with or version("longreach"),
         "python": platform.python_version(),
         "torch": version("torch"),
         "numpy": version("numpy"),
@@ -127,7 +165,7 @@ def fulfil(cell: Cell, tell: Callable[[int, float], None], until: int | None = N
     whole = cell.work / "run"
     shutil.rmtree(whole, ignore_errors=True)
     whole.mkdir(parents=True)
-    files.replace(whole / WEIGHTS, lambda aside: save_file(model.state_dict(), aside))
+    files.write(whole / WEIGHTS, save(model.state_dict()))
     files.write(whole / LOG, "".join(json.dumps(line) + "\n" for line in progress.log))
     if task.data is not None:
         tokenizer = task.corpus.folder / "tokenizer.json"  # type: ignore[attr-defined]
@@ -138,7 +176,7 @@ def fulfil(cell: Cell, tell: Callable[[int, float], None], until: int | None = N
         "digest": cell.training.digest,
         "training": cell.training.model_dump(mode="json"),
         "provenance": {
-            **provenance(cell.command),
+            **provenance(cell.command, cell.made_with),
             "seconds": round(time.monotonic() - started, 1),
         },
         "summary": {
@@ -146,6 +184,7 @@ def fulfil(cell: Cell, tell: Callable[[int, float], None], until: int | None = N
             "final_loss": progress.log[-1]["loss"],
             "overlap": progress.overlap if held_out is not None else None,
         },
+        "sha256": {WEIGHTS: sha256(whole / WEIGHTS)},
     }
     files.write(whole / TRAINING, json.dumps(about, indent=1) + "\n")
     whole.rename(cell.folder)
@@ -184,7 +223,7 @@ def write_measured(
     about = {
         "format": FORMAT,
         "evaluation": settings(task, cell.lengths, cell.evaluation),
-        "provenance": provenance(cell.command),
+        "provenance": provenance(cell.command, cell.made_with),
         "task": {
             "label": cell.training.task.label,
             "metric": task.metric,

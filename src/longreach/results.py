@@ -146,10 +146,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InputError(
-            f"{path} is missing; the folder is left as it is. "
-            f"Move {path.parent} away and run the study again to make it anew"
-        ) from None
+        raise InputError(damaged(path, "no file")) from None
     except (ValueError, OSError) as error:
         raise InputError(damaged(path, f"it is no JSON ({error})")) from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
@@ -190,9 +187,11 @@ def dump_rows(rows: Iterable[Row]) -> str:
 
 def damaged(path: Path, why: str) -> str:
     """The message for a file that is not as it was written."""
+    if path.name == PLAN:
+        return f"{path} is damaged: {why}. Move it away; `longreach run STUDY` writes it anew"
     return (
-        f"{path} is damaged: {why}. It is left as it is; move {path.parent} away "
-        "and run the study again: only that run is made anew"
+        f"{path} is damaged: {why}. It is left as it is; `longreach run STUDY --again "
+        f"{path.parent.name}` keeps its folder aside and makes that run anew"
     )
 
 

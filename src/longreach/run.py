@@ -1,20 +1,12 @@
-"""Runs a study: every scheme x task x seed in parallel processes, resumed where it was left."""
+"""Runs a study: every scheme x task x seed, resumed where it was left."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import json
-import multiprocessing
-import os
-import queue
-import signal
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,7 +14,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from . import files
-from .cell import Cell, fulfil, provenance
+from .cell import Cell, checked, provenance
 from .errors import InputError, RunError
 from .evaluate import settings
 from .results import FORMAT, PLAN, Results, read_json
@@ -32,23 +24,7 @@ from .tasks import TASKS
 from .tasks.base import Task
 from .tasks.text import Text
 from .train import build_model, check_frame
-
-ALLOCATOR = {
-    "MALLOC_MMAP_THRESHOLD_": "1000000000",
-    "MALLOC_TRIM_THRESHOLD_": "2000000000",
-    "MALLOC_TOP_PAD_": "67108864",
-}
-"""For glibc in a worker: keep memory that a step frees for the next step.
-
-Unasked, it gives large blocks back to the system and takes them again, page by page: some 300 page
-faults in a step of a small model, an eighth of its time. Other C libraries do not look at these.
-"""
-
-SLICES = 8
-"""Parts that a training is cut into where that keeps all cores busy to the end."""
-
-TELL_SECONDS = 0.2
-"""A worker says how far it is at most so often."""
+from .where import Outcome, chosen as chosen_place
 
 
 class Display(Protocol):
@@ -124,15 +100,21 @@ def run(
     display: Display,
     say: Callable[[str], None],
     command: str,
+    where: str = "local",
     workers: int | None = None,
     schemes: Sequence[str] | None = None,
     seeds: Sequence[int] | None = None,
+    again: Sequence[str] = (),
 ) -> Results:
     """Trains and measures what is missing in `out`, and reads all of it.
 
+    where: `local`, `ray` or `ray:ADDRESS`. workers: how many runs at a time; unless given, as many
+        as cores, or as the cluster has room for.
+    again: digests, or how they begin, of runs to train anew; their folders are kept aside.
     Raises InputError for a mistake in the study or a folder that is not its own, RunError if a run
     failed (the others are finished first).
     """
+    place = chosen_place(where, workers, say)
     with locked(out):
         check_folder(out, study)
         planned = trainings(study, say)
@@ -148,7 +130,10 @@ def run(
         ]
         tasks = {training.digest: task for training, task in planned}
         chosen = narrow(cells, schemes=schemes, seeds=seeds)
-        missing = [cell for cell in chosen if cell.wants(tasks[cell.training.digest])]
+        for cell in named(chosen, again):
+            if cell.folder.exists():
+                say(f"kept aside: {set_aside(cell)}")
+        missing = wanting(chosen, tasks)
         write_plan(out, study, cells, command)
         display.start(
             runs=len(chosen),
@@ -156,8 +141,52 @@ def run(
             steps=sum(cell.training.training.steps for cell in missing if not cell.trained),
         )
         if missing:
-            execute(missing, workers or os.cpu_count() or 1, display)
+            with contextlib.closing(place.outcomes(missing, display.advance)) as outcomes:
+                collect(outcomes, display)
         return Results.read(out)
+
+
+def named(cells: Sequence[Cell], digests: Sequence[str]) -> list[Cell]:
+    """The cells whose digests begin so; InputError where that is none, or several."""
+    found = []
+    for begin in digests:
+        fitting = [cell for cell in cells if cell.training.digest.startswith(begin)]
+        if len(fitting) != 1:
+            known = [cell.training.digest for cell in fitting or cells]
+            raise InputError(
+                f"--again: {len(fitting)} of the runs asked for have a digest that begins with "
+                f"'{begin}'; give one of {', '.join(known)}"
+            )
+        found += fitting
+    return found
+
+
+def set_aside(cell: Cell) -> Path:
+    """Renames a run folder, so that its place is free; nothing in it is touched."""
+    try:
+        checked(cell.folder)
+        why = "before"
+    except InputError:
+        why = "damaged"
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
+    aside = cell.folder.with_name(f"{cell.folder.name}.{why}-{stamp}")
+    cell.folder.rename(aside)
+    files.sync(cell.out)
+    return aside
+
+
+def wanting(cells: Sequence[Cell], tasks: Mapping[str, Task]) -> list[Cell]:
+    """The cells with something left to do. Raises InputError that names everything damaged."""
+    missing, problems = [], []
+    for cell in cells:
+        try:
+            if cell.wants(tasks[cell.training.digest]):
+                missing.append(cell)
+        except InputError as error:
+            problems.append(str(error))
+    if problems:
+        raise InputError("\n".join(problems))
+    return missing
 
 
 @contextlib.contextmanager
@@ -209,160 +238,35 @@ def write_plan(out: Path, study: Study, cells: Sequence[Cell], command: str) -> 
     files.write(out / PLAN, json.dumps(plan, indent=1) + "\n")
 
 
-@dataclass
-class Worker:
-    """State of a worker process, set once when it starts."""
+def collect(outcomes: Iterable[Outcome], display: Display) -> None:
+    """Shows outcomes as they come; raises RunError that names every run that failed.
 
-    told: Any = None
-    parent: int = 0
-
-
-_worker = Worker()
-
-
-def _begin(told: Any, parent: int) -> None:
-    """In a new worker: one thread, deaf to Ctrl-C (the parent decides), a line to the parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(1)
-    _worker.told, _worker.parent = told, parent
-
-
-def _work(cell: Cell, told: int, until: int | None) -> str | None:
-    """In a worker: one cell or a slice of it, telling the parent of its steps.
-
-    told: steps that the parent knows of. Returns the cell's label if all of it is done.
+    A file that cannot be written stops the rest: it would happen to them too.
     """
-    spoke = time.monotonic()
-
-    def tell(step: int, loss: float) -> None:
-        nonlocal spoke, told
-        now = time.monotonic()
-        if now - spoke > TELL_SECONDS or step in (until, cell.training.training.steps):
-            if os.getppid() != _worker.parent:
-                os._exit(1)  # The parent was killed: nobody waits for this any more.
-            _worker.told.put(step - told)
-            spoke, told = now, step
-
-    return cell.label if fulfil(cell, tell, until) else None
-
-
-def execute(cells: Sequence[Cell], workers: int, display: Display) -> None:
-    """Fulfils cells, one thread each: here if one at a time, else in so many processes.
-
-    Raises RunError that names every run that failed; a full disk or a lost worker stops the rest.
-    """
-    if min(workers, len(cells)) == 1:
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            _collect((_here(cell, display) for cell in cells), display)
-        finally:
-            torch.set_num_threads(threads)
-        return
-    context = multiprocessing.get_context("spawn")
-    told = context.Queue()
-    pool = ProcessPoolExecutor(
-        min(workers, len(cells)),
-        mp_context=context,
-        initializer=_begin,
-        initargs=(told, os.getpid()),
-    )
-    asked = {name: os.environ.get(name) for name in ALLOCATOR}
-    os.environ.update({name: value for name, value in ALLOCATOR.items() if asked[name] is None})
-    stop = threading.Event()
-    listener = threading.Thread(target=_listen, args=(told, display, stop), daemon=True)
-    listener.start()
-    try:
-        _collect(_finished(pool, cells, workers), display)
-    except BaseException:
-        for process in list((pool._processes or {}).values()):
-            process.kill()
-        pool.shutdown(cancel_futures=True)
-        raise
-    finally:
-        for name in (name for name, value in asked.items() if value is None):
-            os.environ.pop(name, None)
-        stop.set()
-        listener.join()
-        told.close()
-    pool.shutdown()
-
-
-def _finished(
-    pool: ProcessPoolExecutor, cells: Sequence[Cell], workers: int
-) -> Iterator[Future[str | None]]:
-    """The futures of cells that are done, or have failed, as they come.
-
-    Where cells do not divide evenly among workers, the last ones are trained in slices, in turn, so
-    that no core is idle at the end: five cells on two cores take two and a half cells' time, not
-    three. A slice ends with a checkpoint, from which the next goes on to the same weights.
-    """
-    odd = len(cells) % workers
-    whole = len(cells) - (workers + odd if odd and len(cells) > workers else 0)
-
-    def submit(cell: Cell, part: int) -> Future[str | None]:
-        steps = cell.training.training.steps
-        ends = [None if n == SLICES else steps * n // SLICES for n in (part - 1, part)]
-        return pool.submit(_work, cell, ends[0] or 0, ends[1])
-
-    waiting = {}
-    for number, cell in enumerate(cells):
-        if number < whole:
-            waiting[pool.submit(_work, cell, 0, None)] = (cell, SLICES)
-        else:
-            waiting[submit(cell, 1)] = (cell, 1)
-    while waiting:
-        for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-            cell, part = waiting.pop(future)
-            if future.exception() is None and future.result() is None:
-                waiting[submit(cell, part + 1)] = (cell, part + 1)
-            else:
-                yield future
-
-
-def _here(cell: Cell, display: Display) -> Future[str | None]:
-    """One cell in this process, as a future that is done."""
-    done: Future[str | None] = Future()
-    told = 0
-
-    def tell(step: int, loss: float) -> None:
-        nonlocal told
-        display.advance(step - told)
-        told = step
-
-    try:
-        fulfil(cell, tell)
-        done.set_result(cell.label)
-    except (RunError, OSError) as error:
-        done.set_exception(error)
-    return done
-
-
-def _collect(futures: Iterable[Future[str | None]], display: Display) -> None:
     failures = []
-    for future in futures:
-        try:
-            display.finish(future.result() or "")
-        except RunError as error:
+    for outcome in outcomes:
+        error = outcome.error
+        if error is None:
+            display.finish(outcome.cell.label)
+        elif isinstance(error, RunError):
             failures.append(str(error))
-        except BrokenProcessPool:
-            raise RunError(
-                "a worker process died (killed, or out of memory). What was finished is kept; "
-                "the same command continues, perhaps with fewer --workers"
-            ) from None
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            raise RunError(
-                f"the disk is full ({error.filename}). What was finished is kept; "
-                "free some space, and the same command continues"
-            ) from None
+        elif isinstance(error, OSError):
+            raise RunError(unwritable(error)) from None
+        else:
+            raise error
     if failures:
         raise RunError("; ".join(failures))
 
 
-def _listen(told: Any, display: Display, stop: threading.Event) -> None:
-    """Passes the workers' steps on to the display."""
-    while not stop.is_set():
-        with contextlib.suppress(queue.Empty):
-            display.advance(told.get(timeout=TELL_SECONDS))
+def unwritable(error: OSError) -> str:
+    """The message for a file that the system does not let be written."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return (
+            f"the disk is full ({error.filename}). What was finished is kept; "
+            "free some space, and the same command continues"
+        )
+    path = error.filename2 or error.filename
+    return (
+        f"cannot write {path}: {error.strerror}. What was finished is kept; "
+        "make it writable, and the same command continues"
+    )

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from . import files
@@ -235,7 +235,7 @@ def keep(
     tensors["data"] = data.get_state()
     path.parent.mkdir(parents=True, exist_ok=True)
     about = {"progress": json.dumps(vars(progress))}
-    files.replace(path, lambda aside: save_file(tensors, aside, metadata=about))
+    files.write(path, save(tensors, metadata=about))
 
 
 def restore(

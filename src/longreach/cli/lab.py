@@ -61,8 +61,25 @@ def run(
     limit_steps: Annotated[
         int | None, typer.Option(help="Train for at most so many steps.")
     ] = None,
+    where: Annotated[
+        str,
+        typer.Option(
+            metavar="local|ray[:ADDRESS]",
+            help="Where the runs are made: processes here, or a Ray cluster that is there already.",
+        ),
+    ] = "local",
     workers: Annotated[
-        int | None, typer.Option(help="Processes; as many as cores unless given.")
+        int | None,
+        typer.Option(
+            help="Runs at a time; unless given, as many as cores, or as the cluster has room for."
+        ),
+    ] = None,
+    again: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIGEST,...",
+            help="Train these runs anew (a damaged one, say); their folders are kept aside.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -86,7 +103,9 @@ def run(
                 display=shown,
                 say=say,
                 command=shlex.join(["longreach", *sys.argv[1:]]),
+                where=where,
                 workers=workers,
+                again=listed(again, "--again") or (),
                 schemes=listed(schemes, "--schemes"),
                 seeds=numbers(seeds, "--seeds"),
             )
