@@ -279,7 +279,7 @@ def test_flagged_runs_are_named_by_scheme_with_their_seeds():
         scheme: str
         task: str
         seed: int
-        at_trained_length: float
+        in_distribution: float
 
     runs = [Done("nope", "recall", 0, 0.711), Done("alibi", "recall", 0, 0.949)]
     runs += [Done("nope", "recall", 2, 0.746)]
