@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from scipy import stats
+
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results.md"
 
@@ -21,6 +23,43 @@ PUBLISHED_LOSS = {
     "nope": {64: 4.510, 512: 4.864},
 }
 """Mean loss over positions as "Beyond the Training Length" gives it: nats per token, other text."""
+
+PUBLISHED_STRINGS = {
+    "copy": {
+        "nope": ((99.8, 0.2), (99.0, 1.2), (97.0, 2.6), (81.1, 4.7), (7.6, 4.6), (0.0, 0.0), 17.0),
+        "sinusoidal": (
+            (99.5, 0.2), (97.0, 0.4), (93.1, 2.6), (58.6, 9.3), (3.5, 1.7), (0.0, 0.0), 16.7,
+        ),
+        "rope": (
+            (100.0, 0.0), (100.0, 0.0), (25.0, 23.0), (0.1, 0.2), (0.0, 0.0), (0.0, 0.0), 16.0,
+        ),
+        "alibi": (
+            (100.0, 0.0), (100.0, 0.0), (98.6, 1.0), (53.4, 12.9), (0.4, 0.3), (0.0, 0.0), 17.0,
+        ),
+    },
+    "reverse": {
+        "nope": (
+            (97.3, 2.7), (92.1, 6.7), (91.3, 6.2), (87.4, 5.5), (36.8, 7.3), (0.0, 0.0), 15.3,
+        ),
+        "sinusoidal": (
+            (99.3, 0.9), (97.8, 2.9), (95.2, 6.5), (83.2, 16.8), (7.7, 7.3), (0.0, 0.0), 17.3,
+        ),
+        "rope": (
+            (100.0, 0.0), (100.0, 0.0), (51.0, 40.7), (11.2, 15.8), (0.0, 0.0), (0.0, 0.0), 16.3,
+        ),
+        "alibi": (
+            (100.0, 0.0), (100.0, 0.0), (56.8, 28.7), (0.3, 0.2), (0.0, 0.0), (0.0, 0.0), 16.3,
+        ),
+    },
+}  # fmt: skip
+"""Exact match in percent of the replication that `copy-reverse` answers: mean and population
+deviation over 3 seeds at n = 1 to 16 and at each of PUBLISHED_LENGTHS, and the mean of its longest
+n >= 90 %."""
+PUBLISHED_LENGTHS = (16, 17, 18, 20, 24)
+PUBLISHED_SEEDS = 3
+ROUNDING = 0.05
+"""Of a published percentage with one decimal."""
+NOT_RECORDED = "Not recorded yet."
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -153,6 +192,95 @@ def straightforward() -> str:
     return markdown(["scheme", *lengths], rows)
 
 
+def strings(task: str) -> str:
+    """Exact match beside the published one, scheme by scheme, ours marked where they disagree."""
+    if not (ROOT / "results" / "copy-reverse" / "study.json").is_file():
+        return NOT_RECORDED
+    study = recorded("copy-reverse")
+    rows = []
+    for scheme in schemes(study):
+        published = PUBLISHED_STRINGS[task].get(scheme)
+        reached = [run["reach"] for run in pick(study, "runs", task=task, scheme=scheme)]
+        if not reached:
+            continue
+        ours = [
+            *pick(study, "over_trained", task=task, scheme=scheme, metric="exact_match"),
+            *(
+                entry
+                for length in PUBLISHED_LENGTHS
+                for entry in pick(
+                    study,
+                    task=task,
+                    scheme=scheme,
+                    metric="exact_match",
+                    evaluation_length=length,
+                )
+            ),
+        ]
+        if published is not None:
+            *cells, longest = published
+            theirs = [f"{mean:.1f} ± {sample_sd(sd):.1f}" for mean, sd in cells]
+            rows.append([scheme, f"theirs, {PUBLISHED_SEEDS}", *theirs, f"{longest:.1f}"])
+            rows.append(
+                [
+                    "",
+                    f"ours, {len(reached)}",
+                    *(own(entry, cell) for entry, cell in zip(ours, cells, strict=True)),
+                    own_reach(reached, longest),
+                ]
+            )
+        else:
+            cells = [own(entry, None) for entry in ours]
+            rows.append([scheme, f"ours, {len(reached)}", *cells, own_reach(reached, None)])
+    header = ["scheme", "seeds", "n = 1 to 16", *(f"n = {n}" for n in PUBLISHED_LENGTHS)]
+    return markdown([*header, "longest n ≥ 90 %"], rows)
+
+
+def sample_sd(population: float, count: int = PUBLISHED_SEEDS) -> float:
+    """The sample deviation (ddof 1) of so many values, from their population deviation (ddof 0)."""
+    return population * (count / (count - 1)) ** 0.5
+
+
+def own(entry: dict[str, Any], published: tuple[float, float] | None) -> str:
+    """Our mean, deviation and interval in percent, marked where the published mean disagrees."""
+    if entry["mean"] is None:
+        return "past limit"
+    mean, low, high = (100 * entry[key] for key in ("mean", "low", "high"))
+    if entry["sd"] is None:  # one seed: nothing to compare with
+        return f"{mean:.1f} [{low:.1f}, {high:.1f}]"
+    sd = 100 * entry["sd"]
+    text = f"{mean:.1f} ± {sd:.1f} [{low:.1f}, {high:.1f}]"
+    if published is None or agree(mean, sd, entry["seeds"], *published):
+        return text
+    return f"**{text}** ≠"
+
+
+def agree(mean: float, sd: float, seeds: int, theirs: float, population: float) -> bool:
+    """Whether Welch's 95 % interval of the difference of two means, rounding allowed for, has 0."""
+    mine, yours = sd**2 / seeds, sample_sd(population) ** 2 / PUBLISHED_SEEDS
+    half = ROUNDING
+    if mine + yours > 0:
+        freedom = (mine + yours) ** 2 / (mine**2 / (seeds - 1) + yours**2 / (PUBLISHED_SEEDS - 1))
+        half += float(stats.t.ppf(0.975, freedom)) * (mine + yours) ** 0.5
+    return abs(mean - theirs) <= half
+
+
+def own_reach(reached: Sequence[int], published: float | None) -> str:
+    """Our reach: mean, deviation, and t interval; marked where the published mean lies outside.
+
+    No deviation is published for it, so nothing can be said of how uncertain theirs is.
+    """
+    mean = sum(reached) / len(reached)
+    if len(reached) < 2:
+        return f"{mean:.1f}"
+    sd = (sum((length - mean) ** 2 for length in reached) / (len(reached) - 1)) ** 0.5
+    half = float(stats.t.ppf(0.975, len(reached) - 1)) * sd / len(reached) ** 0.5
+    text = f"{mean:.1f} ± {sd:.1f} [{mean - half:.1f}, {mean + half:.1f}]"
+    if published is None or abs(mean - published) <= half + ROUNDING:
+        return text
+    return f"**{text}** ≠"
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "mean-loss": mean_loss,
     "against-published": against_published,
@@ -161,6 +289,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "recall": lambda: recall("recall"),
     "recall-ambiguous": lambda: recall("recall (ambiguous)"),
     "straightforward": straightforward,
+    "copy-reverse-copy": lambda: strings("copy"),
+    "copy-reverse-reverse": lambda: strings("reverse"),
 }
 
 

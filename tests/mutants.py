@@ -837,6 +837,48 @@ MUTANTS = [
         "if whole[part][key] is None:",
         "test_encoder_decoder.py",
     ),
+    Mutant(
+        "seeds of the two are compared without pairing their sequences",
+        "report/compare.py",
+        "items[0][length] - items[1][length], means[0]",
+        "items[0][length] - items[1][length][:, ::-1], means[0]",
+        "test_compare.py",
+    ),
+    Mutant(
+        "a bootstrap of few seeds is taken at its word",
+        "report/compare.py",
+        "bounds += student(items.mean(axis=1), mean)",
+        "bounds += []",
+        "test_compare.py",
+    ),
+    Mutant(
+        "an interval that ends at 0 tells two apart",
+        "report/compare.py",
+        "return not self.low <= 0 <= self.high",
+        "return not self.low < 0 < self.high",
+        "test_compare.py",
+    ),
+    Mutant(
+        "a drawn reach skips a length that fails",
+        "report/compare.py",
+        "alive &= means >= REACH_SHARE",
+        "alive = means >= REACH_SHARE",
+        "test_compare.py",
+    ),
+    Mutant(
+        "a run is held to the trained length alone where it was trained at a range",
+        "report/summarise.py",
+        "in_distribution=sum(shares.values()) / len(shares) if shares else None",
+        "in_distribution=shares.get(first.trained_length)",
+        "test_report.py",
+    ),
+    Mutant(
+        "past the limit only the task's own metric says so",
+        "report/aggregate.py",
+        "if (row.curve, name, row.evaluation_length) not in known:",
+        "if (row.curve, name, row.evaluation_length) in known:",
+        "test_report.py",
+    ),
 ]
 
 

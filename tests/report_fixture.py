@@ -28,6 +28,10 @@ PROVENANCE = {
     "platform": "Linux-6.1-x86_64",
     "date": DATE,
 }
+STRINGS = ("copy", "reverse")
+"""Tasks whose answers end with a token; lengths count their symbols."""
+CLIFF = {"rope": 0.5, "nope": 3.0, "alibi": 1.5, "sinusoidal": 2.0, "t5_bias": 4.0}
+"""How many symbols past the trained length half of the sequences are still right."""
 EXCESS = {"alibi": 0.0, "rope": 0.45, "nope": 0.2, "t5_bias": 0.012, "sinusoidal": 0.6}
 """Loss gained per doubling past the trained length, in nats."""
 DECLINE = {"alibi": 0.04, "rope": 0.33, "nope": 0.18, "t5_bias": 0.02, "sinusoidal": 0.5}
@@ -48,18 +52,22 @@ def write_runs(
     blow_up: str | None = None,
     weak: tuple[str, int] | None = None,
     repair: str | None = None,
+    shortest: int | None = None,
+    cliff: dict[str, float] | None = None,
+    steps: int = 600,
 ) -> Path:
     """A folder with a plan and one run per scheme, task and seed.
 
     unfinished: so many runs, counted from the end, are planned and not there. blow_up: the loss of
     this scheme rises beyond all measure. weak: this (scheme, seed) misses the in-distribution bar.
-    repair: measured too, and mends half of the harm.
+    repair: measured too, and mends half of the harm. shortest: lengths are trained at from it on.
+    cliff: for strings, in place of CLIFF. steps: of the training.
     """
     schemes, tasks, seeds = list(schemes), list(tasks), list(seeds)
     cells = [(task, scheme, seed) for task in tasks for scheme in schemes for seed in seeds]
     trainings = [
         {
-            "digest": hashlib.sha256(repr(cell).encode()).hexdigest()[:16],
+            "digest": hashlib.sha256(repr((*cell, steps)).encode()).hexdigest()[:16],
             "scheme": cell[1],
             "task": cell[0],
             "seed": cell[2],
@@ -78,13 +86,14 @@ def write_runs(
             "evaluation_lengths": list(lengths),
             "model": dict(width=64, heads=4, layers=2, feed_forward=256, norm="rms"),
             "training": dict(
-                steps=600,
+                steps=steps,
                 batch=32,
                 learning_rate=0.003,
                 warmup=50,
                 schedule="cosine",
                 clip=1.0,
                 weight_decay=0.01,
+                **({} if shortest is None else {"shortest": shortest}),
             ),
             "evaluation": dict(sequences=128, documents=40, last=LAST),
         },
@@ -102,6 +111,7 @@ def write_runs(
             blow_up=blow_up,
             weak=weak,
             repair=repair,
+            cliff=CLIFF | (cliff or {}),
         )
     return folder
 
@@ -115,15 +125,19 @@ def write_run(
     blow_up: str | None,
     weak: tuple[str, int] | None,
     repair: str | None,
+    cliff: dict[str, float],
 ) -> None:
     """One run folder."""
     folder.mkdir()
     rows: list[Row] = []
     items: dict[str, NDArray[np.float32]] = {}
     for worn in (None, repair) if repair else (None,):
-        for metric, length, first, last, values in measured(
-            entry, lengths, trained_length, blow_up, weak, repaired=worn is not None
-        ):
+        numbers = (
+            ended(entry, lengths, trained_length, weak, cliff)
+            if entry["task"] in STRINGS
+            else measured(entry, lengths, trained_length, blow_up, weak, repaired=worn is not None)
+        )
+        for metric, length, first, last, values in numbers:
             mean = None if values is None else float(values.mean())
             rows.append(
                 Row(
@@ -145,7 +159,8 @@ def write_run(
                 )
             )
             if values is not None:
-                items[rows[-1].item_key] = values.astype(np.float32)
+                judged = values.dtype == np.bool_
+                items[rows[-1].item_key] = values.astype(np.uint8 if judged else np.float32)
     (folder / "rows.jsonl").write_text(dump_rows(rows))
     save_file(items, folder / "items.safetensors")
     recall = entry["task"] != "text"
@@ -156,8 +171,15 @@ def write_run(
         task=dict(
             label=entry["task"],
             metric="exact_match" if recall else "loss",
-            length_unit="tokens",
-            ceiling={str(n): ceiling(n, trained_length) if recall else 0.0 for n in lengths},
+            length_unit="symbols" if entry["task"] in STRINGS else "tokens",
+            ceiling={
+                str(n): 1.0
+                if entry["task"] in STRINGS
+                else ceiling(n, trained_length)
+                if recall
+                else 0.0
+                for n in lengths
+            },
             chance={str(n): 1 / 16 if recall else math.log(512) for n in lengths},
             note="Find the value that was shown with a key." if recall else "Held-out source code.",
         ),
@@ -241,6 +263,37 @@ def measured(
     for length in lengths:
         values = None if limited(length) else loss(length)
         yield "last_loss", length, length - LAST + 1, length, values
+
+
+def ended(
+    entry: dict[str, Any],
+    lengths: tuple[int, ...],
+    trained_length: int,
+    weak: tuple[str, int] | None,
+    cliff: dict[str, float],
+) -> Iterable[tuple[str, int, int, int, NDArray[Any] | None]]:
+    """Right, or wrong in one of three ways, sequence by sequence; the same ones for every run."""
+    scheme, seed = entry["scheme"], entry["seed"]
+    middle = trained_length + cliff.get(scheme.split("(")[0], 1.0) + 0.4 * (seed - 2)
+    for length in lengths:
+        last = 2 * length + 2
+        if scheme == "learned" and length > trained_length:
+            yield "exact_match", length, length + 2, last, None
+            continue
+        share = 1 / (1 + math.exp(3 * (length - middle)))
+        share *= 0.9 if weak == (scheme, seed) else 1.0
+        # Whether a sequence is hard is its own; how it is failed is the run's.
+        hard = np.random.default_rng([length, 7]).random(256)
+        way = np.random.default_rng([length, seed]).integers(0, 3, 256)
+        right = hard < share
+        for metric, values in (
+            ("exact_match", right),
+            ("exact_match_without_end", right | (way == 1)),
+            ("end_too_early", ~right & (way == 0)),
+            ("end_too_late", ~right & (way == 1)),
+            ("token_accuracy", np.where(right, 1.0, 0.5 + 0.1 * way)),
+        ):
+            yield metric, length, length + 2, last, values
 
 
 def ceiling(length: int, trained_length: int) -> float:

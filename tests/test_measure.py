@@ -128,7 +128,7 @@ def test_exact_match_rows_say_what_was_counted(half_trained, monkeypatch):
     assert row.value == pytest.approx(sum(written) / 60, rel=1e-12)
     assert (row.low, row.high) == wilson(sum(written), 60)
     assert out.items[row.item_key].tolist() == [float(right) for right in written]
-    assert out.items[row.item_key].dtype == np.float32
+    assert out.items[row.item_key].dtype == np.uint8
 
 
 @LAW
@@ -392,6 +392,15 @@ def test_a_row_holds_the_mean_of_its_values_and_what_was_measured():
     assert (row.training, row.trained_length, row.count) == ("0123456789abcdef", TRAINED, 3)
     assert row.item_key == "loss@16:3-16"
     assert out.items["loss@16:3-16"].tolist() == [1.0, 2.0, 4.5]
+    assert out.items["loss@16:3-16"].dtype == np.float32
+
+
+def test_right_or_wrong_is_kept_in_a_byte():
+    out, values = measured(), np.array([True, False, True, True])
+    out.add("exact_match", 16, (3, 16), values)
+    assert out.rows[0].value == 0.75
+    assert out.items["exact_match@16:3-16"].tolist() == [1, 0, 1, 1]
+    assert out.items["exact_match@16:3-16"].dtype == np.uint8
 
 
 class Scripted:

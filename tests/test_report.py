@@ -28,7 +28,7 @@ from longreach.report.picture import Picture, spread
 from longreach.report.summarise import Summary, finish, reach_of, summarise
 from longreach.report.tables import Entry, difference_table, markdown, score_table
 from longreach.report.verdict import verdict
-from longreach.report.wording import flags
+from longreach.report.wording import flags, methods
 from longreach.results import Results, Row
 
 from .report_fixture import write_runs
@@ -279,7 +279,7 @@ def test_flagged_runs_are_named_by_scheme_with_their_seeds():
         scheme: str
         task: str
         seed: int
-        at_trained_length: float
+        in_distribution: float
 
     runs = [Done("nope", "recall", 0, 0.711), Done("alibi", "recall", 0, 0.949)]
     runs += [Done("nope", "recall", 2, 0.746)]
@@ -426,6 +426,121 @@ def test_a_difference_that_may_be_none_is_called_so(tmp_path):
     level = [replace(row, low=-0.1, high=0.1, mean=0.01) for row in task.differences]
     text = " ".join(verdict(replace(task, differences=tuple(level))))
     assert "foo cannot be told from rope: the difference is +0.010 nats" in text
+
+
+# Many lengths, trained at a range
+
+
+DENSE = {
+    "tasks": ["copy"],
+    "schemes": ["rope", "t5_bias", "learned"],
+    "lengths": tuple(range(1, 49)),
+    "trained_length": 16,
+    "shortest": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def strings(tmp_path_factory) -> Summary:
+    return summary_of(tmp_path_factory.mktemp("strings") / "runs", **DENSE)
+
+
+def test_of_many_lengths_a_table_shows_the_mean_trained_at_and_some_past_it(strings):
+    (task,) = strings.tasks
+    table = score_table(task, "exact_match")
+    lengths = ("16", "17", "18", "20", "24", "32", "48")
+    assert table.columns == ("scheme", "seeds", "mean 1 to 16", *lengths, "reach")
+    assert table.title.endswith("; 7 of 48 lengths, all are in the numbers of the figure")
+    values = [
+        row.value
+        for row in strings.results.rows
+        if (row.scheme, row.metric) == ("rope", "exact_match") and row.evaluation_length <= 16
+    ]
+    per_seed = 100 * np.reshape(values, (3, 16)).mean(axis=1)
+    assert table.rows[0][2].text == f"{per_seed.mean():.1f} ± {per_seed.std(ddof=1):.1f}"
+    assert table.rows[3][0].text == "ceiling"
+    assert difference_table(task).columns[1:] == lengths
+    assert [len(row) for row in table.rows] == [len(table.columns)] * 5
+
+
+def test_only_what_has_a_ceiling_shows_one(strings):
+    (task,) = strings.tasks
+    for metric in ("exact_match_without_end", "end_too_early", "token_accuracy"):
+        assert [row[0].text for row in score_table(task, metric).rows] == list(task.curves)
+    drawn = {figure.metric: json.dumps(figure.spec) for figure in figures(strings)}
+    assert '"text": "ceiling"' in drawn["exact_match"]
+    assert '"text": "ceiling"' not in drawn["token_accuracy"]
+
+
+def test_past_the_limit_every_metric_of_the_task_says_so(strings):
+    (task,) = strings.tasks
+    for metric in ("exact_match", "exact_match_without_end", "end_too_late", "token_accuracy"):
+        learned = score_table(task, metric).rows[2]
+        assert learned[0] == Entry("learned")
+        assert learned.count(Entry("past limit")) == 6
+
+
+def test_a_dense_axis_is_linear_with_the_trained_length_among_its_ticks(strings):
+    for figure in figures(strings):
+        if figure.metric in ("exact_match", "token_accuracy", "endings"):
+            axes = [
+                layer["encoding"]["x"]
+                for layer in figure.spec["layer"]
+                if "axis" in layer["encoding"].get("x", {})
+            ]
+            assert axes
+            assert all(x["axis"]["values"] == [8, 16, 24, 32, 40, 48] for x in axes)
+            assert all("type" not in x["scale"] for x in axes)
+            assert "powers of two" not in figure.caption
+            assert axes[0]["axis"]["title"] == "evaluation length (symbols)"
+
+
+def test_what_becomes_of_answers_adds_up(strings):
+    (figure,) = (f for f in figures(strings) if f.metric == "endings")
+    rows = [row for data in figure.spec["datasets"].values() for row in data if "fate" in row]
+    rope = [row for row in rows if row["curve"] == "rope" and row["x"] == 20]
+    assert [row["fate"] for row in rope] == [
+        "right", "goes on too long", "ends too early", "a wrong symbol first",
+    ]  # fmt: skip
+    heights = np.array([row["high"] - row["low"] for row in rope])
+    task = strings.tasks[0]
+    parts = [
+        aggregate(task, "rope", metric, 20).mean
+        for metric in ("exact_match", "end_too_late", "end_too_early")
+    ]
+    np.testing.assert_allclose(heights / heights.sum(), [*parts, 1 - sum(parts)], atol=1e-4)
+    assert max(row["x"] for row in rows if row["curve"] == "learned") == 16
+    assert "learned has no such positions at 48" in figure.description
+    assert figure.data.startswith("metric,scheme,repair,evaluation_length")
+
+
+def test_a_run_trained_at_a_range_is_judged_by_its_mean_over_it(tmp_path):
+    """rope fails at 16 itself, and has learned the rest; at a single length it would be flagged."""
+    folder = write_runs(
+        tmp_path / "runs", **(DENSE | {"schemes": ["rope"]}), seeds=[0, 1, 2], cliff={"rope": 0.2}
+    )
+    results = Results.read(folder)
+    for done in summarise(results).finished:
+        values = {
+            row.evaluation_length: row.value
+            for row in done.run.rows
+            if row.metric == "exact_match" and row.evaluation_length <= 16
+        }
+        assert done.in_distribution == pytest.approx(np.mean(list(values.values())))
+        assert done.at_trained_length == values[16] < 0.9
+        assert done.flagged == (done.in_distribution < 0.95)
+    said = " ".join(methods(summarise(results)))
+    assert "on average over the lengths trained at, 1 to 16" in said
+
+
+def test_schemes_are_compared_where_one_still_scores(strings):
+    (task,) = strings.tasks
+    half = max(row.evaluation_length for row in task.of("exact_match") if (row.mean or 0) >= 0.5)
+    assert 16 < half < 48
+    assert (
+        f"At {half} symbols, the longest length at which a scheme still scores half of the "
+        "ceiling, t5_bias is " in " ".join(verdict(task))
+    )
 
 
 # Figures

@@ -6,10 +6,15 @@ import importlib.util
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy import stats
 
+from longreach import report
 from longreach.results import Results
 from longreach.study import Study
+
+from .report_fixture import write_runs
 
 ROOT = Path(__file__).parents[1]
 RECORDED = ["recall", "length-curve"]
@@ -49,3 +54,67 @@ def test_the_tables_of_the_page_are_those_of_the_results(tables):
     page = tables.PAGE.read_text(encoding="utf-8")
     assert tables.filled(page) == page, "run: python results/tables.py"
     assert page.count("<!-- end -->") == len(tables.TABLES)
+
+
+@pytest.fixture(scope="module")
+def part_of_copy_reverse(tmp_path_factory):
+    """A repository's root with part of the study: four schemes of six, some seeds missing."""
+    root = tmp_path_factory.mktemp("root")
+    report.write(
+        write_runs(
+            root / "results" / "copy-reverse",
+            schemes=["rope", "nope", "alibi", "learned"],
+            tasks=["copy"],
+            seeds=range(3),
+            lengths=tuple(range(1, 25)),
+            trained_length=16,
+            shortest=1,
+            unfinished=2,
+        )
+    )
+    return root
+
+
+def test_the_replication_is_set_beside_the_published_one(tables, part_of_copy_reverse, monkeypatch):
+    monkeypatch.setattr(tables, "ROOT", part_of_copy_reverse)
+    head, _, *lines = tables.strings("copy").splitlines()
+    assert head.startswith("| scheme | seeds | n = 1 to 16 | n = 16 | n = 17 | n = 18 | n = 20 |")
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert [(row[0], row[1]) for row in cells] == [
+        ("rope", "theirs, 3"), ("", "ours, 3"), ("nope", "theirs, 3"), ("", "ours, 3"),
+        ("alibi", "theirs, 3"), ("", "ours, 3"), ("learned", "ours, 1"),
+    ]  # fmt: skip
+    assert cells[0][4] == "25.0 ± 28.2"  # 23.0, the deviation of a population, times sqrt(3 / 2)
+    results = Results.read(part_of_copy_reverse / "results" / "copy-reverse")
+    values = [
+        100 * row.value
+        for row in results.rows
+        if (row.scheme, row.metric, row.evaluation_length) == ("nope", "exact_match", 18)
+    ]
+    said = f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f} ["
+    assert cells[3][5].removeprefix("**").startswith(said)
+    assert cells[6][3:7].count("past limit") == 3
+    assert tables.strings("reverse").count("\n") == 1  # no run of it yet
+
+
+@pytest.mark.parametrize("apart", [0.5, 1.9, 2.1, 6.0])
+def test_means_agree_as_welch_says(tables, apart):
+    """Oracle: scipy's test on three and on five values with these means and deviations."""
+    theirs = np.array([-1.0, 0.0, 1.0]) * 2 + 50
+    ours = np.array([-1.0, -0.5, 0.0, 0.5, 1.0]) * 1.5 + 50 + apart
+    p = stats.ttest_ind(ours, theirs, equal_var=False).pvalue
+    found = tables.agree(
+        ours.mean(), ours.std(ddof=1), len(ours), theirs.mean(), theirs.std(ddof=0)
+    )
+    assert found == (p >= 0.05)
+
+
+def test_means_without_deviation_agree_up_to_rounding(tables):
+    assert tables.agree(100.0, 0.0, 5, 100.0, 0.0)
+    assert tables.agree(99.96, 0.0, 5, 100.0, 0.0)
+    assert not tables.agree(99.9, 0.0, 5, 100.0, 0.0)
+
+
+def test_without_the_recorded_runs_the_page_says_so(tables, tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "ROOT", tmp_path)
+    assert tables.strings("copy") == tables.NOT_RECORDED

@@ -227,7 +227,7 @@ def write_measured(
         "task": {
             "label": cell.training.task.label,
             "metric": task.metric,
-            "length_unit": "tokens",
+            "length_unit": task.counts,
             "ceiling": {str(length): task.ceiling(length) for length in cell.lengths},
             "chance": {str(length): task.chance(length) for length in cell.lengths},
             "note": task.note,

@@ -19,6 +19,9 @@ FORMAT = 1
 """Version of the files in a run folder. One of another version is reported, never guessed at."""
 
 Status = Literal["measured", "past_limit"]
+Items = NDArray[np.float32] | NDArray[np.uint8]
+"""The value of each sequence or document; of what is right or wrong, 1 or 0."""
+
 PLAN, TRAINING, EVALUATION = "plan.json", "training.json", "evaluation.json"
 ROWS, ITEMS, WEIGHTS, LOG = "rows.jsonl", "items.safetensors", "weights.safetensors", "log.jsonl"
 
@@ -31,9 +34,12 @@ class Row:
     scheme, task: labels; options that differ from the defaults stand in brackets.
     seed: of the training. repair: worn while measuring, or None.
     trained_length, evaluation_length: tokens (or symbols; the task says which).
-    metric: `exact_match` (fraction of sequences wholly right), `loss` (mean over positions, nats
-        per token), `loss_by_position` (the same, over a range of positions of the longest window),
-        `last_loss` (loss of the same last tokens, seen with evaluation_length tokens of context),
+    metric: `exact_match` (fraction of sequences wholly right), `exact_match_without_end` (the same
+        but for the end token), `end_too_early`, `end_too_late` (fraction whose first mistake is an
+        end token before its time, or another token in its place), `token_accuracy` (mean share of
+        tokens right, under the true prefix), `loss` (mean over positions, nats per token),
+        `loss_by_position` (the same, over a range of positions of the longest window), `last_loss`
+        (loss of the same last tokens, seen with evaluation_length tokens of context),
         `bits_per_byte` (loss over the bytes that the scored tokens stand for).
     first_position, last_position: the targets behind the value, counted by how many tokens come
         before them in the window; both 1-based and inclusive.
@@ -91,7 +97,7 @@ class Run:
         return str(self.training["digest"])
 
     @property
-    def items(self) -> dict[str, NDArray[np.float32]]:
+    def items(self) -> dict[str, Items]:
         """Read when asked for: most uses need the rows alone."""
         return dict(load_file(self.folder / str(self.evaluation.get("items", ITEMS))))
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import sys
 
 from ..errors import InputError, RunError
-from . import diagnose as diagnose, lab as lab, prescribe as prescribe, spectrum as spectrum
+from . import (
+    compare as compare,
+    diagnose as diagnose,
+    lab as lab,
+    prescribe as prescribe,
+    spectrum as spectrum,
+)
 from .app import app, say
 
 

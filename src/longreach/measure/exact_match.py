@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from jaxtyping import Bool
 from torch import Tensor
@@ -80,4 +79,4 @@ def measure(
             interval = None
             if metric in FRACTIONS:
                 interval = wilson(int(found.sum()), len(found))
-            out.add(metric, length, positions, found.astype(np.float32), interval=interval)
+            out.add(metric, length, positions, found, interval=interval)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from torch import Tensor
 
-from ..results import Row
+from ..results import Items, Row
 
 
 @runtime_checkable
@@ -43,19 +43,22 @@ class Measured:
 
     about: dict[str, Any]
     rows: list[Row] = field(default_factory=list)
-    items: dict[str, NDArray[np.float32]] = field(default_factory=dict)
+    items: dict[str, Items] = field(default_factory=dict)
 
     def add(
         self,
         metric: str,
         length: int,
         positions: tuple[int, int],
-        values: NDArray[np.floating[Any]],
+        values: NDArray[np.floating[Any]] | NDArray[np.bool_],
         *,
         value: float | None = None,
         interval: tuple[float, float] | None = None,
     ) -> None:
-        """One row: the mean of `values`, unless `value` and `interval` say otherwise."""
+        """One row: the mean of `values`, unless `value` and `interval` say otherwise.
+
+        values: numbers, or for each sequence whether it is right.
+        """
         low, high = interval or mean_interval(values)
         row = Row(
             **self.about,
@@ -69,7 +72,10 @@ class Measured:
             count=len(values),
         )
         self.rows.append(row)
-        self.items[row.item_key] = values.astype(np.float32)
+        # What is right or wrong takes a byte, not four: a file holds thousands of them.
+        judged = values.dtype == np.bool_
+        kept: Items = values.astype(np.uint8) if judged else values.astype(np.float32)
+        self.items[row.item_key] = kept
 
     def past_limit(self, metric: str, length: int, positions: tuple[int, int]) -> None:
         """A row that says: the scheme has no such position."""
@@ -99,7 +105,7 @@ def wilson(right: int, count: int) -> tuple[float, float]:
     return float(found.low), float(found.high)
 
 
-def mean_interval(values: NDArray[np.floating[Any]]) -> tuple[float, float]:
+def mean_interval(values: NDArray[np.floating[Any]] | NDArray[np.bool_]) -> tuple[float, float]:
     """The 95 % t interval of a mean; of one value, that value."""
     values = values.astype(np.float64)
     mean = float(values.mean())

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longreach.errors import InputError
-from longreach.results import Row, Run, Status, grouped
+from longreach.results import Items, Row, Run, Status, grouped
 
 from .intervals import bootstrap, fraction_interval
 from .metrics import metric_of
@@ -18,7 +18,6 @@ from .metrics import metric_of
 CELL = ("metric", "evaluation_length", "first_position", "last_position")
 Cell = tuple[str, int, int, int]
 """A metric, an evaluation length, and the first and last position."""
-Items = NDArray[np.float32]
 Stacks = dict[tuple[str, Cell], dict[int, Items]]
 """Per curve and cell: per seed, the value of each sequence or document."""
 
@@ -122,11 +121,56 @@ def aggregates(rows: Iterable[Row], stacks: Stacks) -> Iterable[Aggregate]:
             yield Aggregate(**named, **blank, seeds=len(group), count=0, status="past_limit")
 
 
+def limits_everywhere(found: Iterable[Aggregate], metric: str) -> Iterable[Aggregate]:
+    """The same, where a length is past a curve's limit for each metric of that length.
+
+    Past the limit, rows carry the task's own metric alone; tables and figures of the others are to
+    say so too.
+    """
+    found = list(found)
+    others = [name for name in dict.fromkeys(row.metric for row in found) if name != metric]
+    known = {(row.curve, row.metric, row.evaluation_length) for row in found}
+    for row in found:
+        yield row
+        if row.metric == metric and row.status == "past_limit":
+            for name in others:
+                if (row.curve, name, row.evaluation_length) not in known:
+                    yield replace(row, metric=name)
+
+
+def over_range(
+    named: Mapping[str, Any], rows: Iterable[Row], stacks: Stacks, lengths: tuple[int, int]
+) -> Aggregate | None:
+    """The mean over all lengths measured from the first to the second; None if one is past a limit.
+
+    Sequences of different lengths were drawn independently, so the mean over lengths of what has
+    the same place among the sequences of each is a value to draw again.
+    """
+    first, last = lengths
+    inside = [row for row in rows if first <= row.evaluation_length <= last]
+    if not inside or any(row.value is None for row in inside):
+        return None
+    curve = curve_of(named["scheme"], named["repair"])
+    cells = dict.fromkeys(map(cell_of, inside))
+    stack = [np.stack([*stacks[curve, cell].values()]).astype(np.float64) for cell in cells]
+    items = np.mean(stack, axis=0)
+    cell = dict(zip(CELL, next(reversed(cells)), strict=True))
+    count = items.shape[1] * len(cells)
+    found = over_seeds(dict(named) | cell, items.mean(axis=1), items, count)
+    return replace(found, count=count)
+
+
 def over_seeds(
-    named: dict[str, Any], scores: NDArray[np.floating], items: NDArray[np.floating]
+    named: dict[str, Any],
+    scores: NDArray[np.floating],
+    items: NDArray[Any],
+    distinct: int | None = None,
 ) -> Aggregate:
-    """The aggregate of one value per seed, and of the items behind them (seeds by items)."""
-    low, high = interval(named["metric"], float(scores.mean()), items)
+    """The aggregate of one value per seed, and of the items behind them (seeds by items).
+
+    distinct: sequences behind the items, if not one each.
+    """
+    low, high = interval(named["metric"], float(scores.mean()), items, distinct)
     return Aggregate(
         **named,
         mean=float(scores.mean()),
@@ -173,10 +217,12 @@ def paired(mine: Mapping[int, Items], theirs: Mapping[int, Items]) -> NDArray[np
     )
 
 
-def interval(metric: str, mean: float, items: NDArray[np.floating]) -> tuple[float, float]:
+def interval(
+    metric: str, mean: float, items: NDArray[Any], distinct: int | None = None
+) -> tuple[float, float]:
     """The 95% interval about a mean, from its items (seeds by sequences)."""
     if metric_of(metric).percent:
-        return fraction_interval(items)
+        return fraction_interval(items, distinct)
     # A value such as bits per byte is a ratio of sums, not the mean of its documents' values; their
     # spread is carried over to it. Elsewhere the shift is nothing but rounding.
     shift = mean - float(items.astype(np.float64).mean())

@@ -10,6 +10,7 @@ import altair as alt
 from .picture import HEIGHT, LONGEST_NAME, NAME_GAP, Picture, spread
 from .theme import looks
 
+MANY = 200  # points
 WIDTH = 720  # pixels of the files, names included; the page takes the width that there is
 
 
@@ -53,29 +54,62 @@ def chart(picture: Picture) -> dict[str, Any]:
         base.mark_area(opacity=0.13, clip=True).encode(y=alt.Y("low:Q"), y2="high:Q"),
         base.mark_line(strokeWidth=2, clip=True).encode(y=y, strokeDash=dash),
         base.mark_point(
-            filled=True, opacity=1, size=4 if picture.linear else 55, clip=bool(picture.cut)
+            filled=True,
+            opacity=1,
+            size=point_size(picture),
+            clip=bool(picture.cut),
+            # A label for each of hundreds of points helps nobody; the drawing as a whole has one.
+            aria=alt.Undefined if len(picture.lines) < MANY else False,
         ).encode(y=y, shape=shape, tooltip=tooltip),
         *end_marks(picture, x, y, colour),
         *names(picture, y, colour, shape),
     ]
-    spec: dict[str, Any] = (
-        alt.layer(*layers, data=alt.InlineData(values=[dict(point) for point in picture.lines]))
-        .properties(
-            width=WIDTH,
-            height=HEIGHT,
-            # Names beyond the plot are counted in, so the plot gives way to them.
-            autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
-            padding=8,
-        )
-        .to_dict()
+    layered = alt.layer(
+        *layers, data=alt.InlineData(values=[dict(point) for point in picture.lines])
     )
+    return as_spec(layered.properties(width=WIDTH, height=HEIGHT))
+
+
+def as_spec(layered: alt.LayerChart | alt.FacetChart) -> dict[str, Any]:
+    """The definition as files and the page take it, its numbers to what an eye can tell apart."""
+    spec: dict[str, Any] = layered.properties(
+        # Names beyond the plot are counted in, so the plot gives way to them.
+        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
+        padding=8,
+    ).to_dict()
     # vega-embed would take the address for something to check; both renderers know the language.
     del spec["$schema"], spec["config"]
+    spec["datasets"] = {
+        name: [{key: rounded(value) for key, value in row.items()} for row in rows]
+        for name, rows in spec["datasets"].items()
+    }
     return spec
 
 
+def rounded(value: Any) -> Any:
+    """A number to six digits that count; anything else as it is.
+
+    >>> rounded(0.1 + 0.2), rounded("0.30000000000000004"), rounded(48)
+    (0.3, '0.30000000000000004', 48)
+    """
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def point_size(picture: Picture) -> int:
+    """Of the marks, in square pixels: many to a line must not run into one another."""
+    if not picture.linear:
+        return 55
+    return 26 if picture.ticks else 4
+
+
 def x_axis(picture: Picture) -> alt.X:
-    """Lengths in powers of two, ticks where something was measured."""
+    """Lengths in powers of two, ticks where something was measured; or linear, ticks as given."""
+    if picture.linear and picture.ticks:
+        return alt.X(
+            "x:Q",
+            scale=alt.Scale(nice=False, zero=False, padding=12, domain=list(picture.span)),
+            axis=alt.Axis(title=picture.x, values=list(picture.ticks), format="d"),
+        )
     if picture.linear:
         return alt.X("x:Q", axis=alt.Axis(title=picture.x, tickCount=6, format="d"))
     return alt.X(

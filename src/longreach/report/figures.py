@@ -10,8 +10,10 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any
 
+from . import endings
 from .aggregate import Aggregate
-from .charts import chart
+from .charts import chart, rounded
+from .lengths import chosen
 from .metrics import Metric, metric_of
 from .picture import Picture, line, place
 from .summarise import REACH_NATS, Summary, Task
@@ -52,10 +54,11 @@ class Figure:
 def figures(summary: Summary) -> list[Figure]:
     """All figures, task by task; the training losses last."""
     found = [
-        score_figure(summary, task, metric)
+        endings_figure(task) if metric == endings.NAME else score_figure(summary, task, metric)
         for task in summary.tasks
         for metric in task.metrics
-        if metric_of(metric).figure and any(row.mean is not None for row in task.of(metric))
+        if metric_of(metric).figure
+        and (metric == endings.NAME or any(row.mean is not None for row in task.of(metric)))
     ]
     found += [
         training_figure(summary, task, points)
@@ -78,8 +81,21 @@ def draw(figure: Figure) -> Figure:
     svg = vl_convert.vegalite_to_svg(figure.spec, vl_version=version, config=THEMES["light"])
     return replace(
         figure,
-        svg=labelled(svg, figure.name, figure.description),
+        svg=labelled(fewer_digits(svg), figure.name, figure.description),
         png=vl_convert.svg_to_png(svg, scale=2),
+    )
+
+
+def fewer_digits(svg: str) -> str:
+    """The drawing with places to a hundredth of a pixel: a third of it would be digits else.
+
+    >>> fewer_digits('<path d="M0.123456,7.5L8e-15,3.999"/><text>0.0001</text>')
+    '<path d="M0.12,7.5L8e-15,3.99"/><text>0.0001</text>'
+    """
+    return re.sub(
+        r'(?<= d=")[^"]*|(?<= transform=")[^"]*',
+        lambda found: re.sub(r"(\.\d\d)\d+(?!\d*e)", r"\1", found[0]),
+        svg,
     )
 
 
@@ -118,7 +134,8 @@ def score_figure(summary: Summary, task: Task, name: str) -> Figure:
         if by_position
         else f"evaluation length ({task.unit})",
         y=metric.axis.format(**known),
-        ticks=powers_of_two(longest) if by_position else task.lengths(name),
+        ticks=powers_of_two(longest) if by_position else task.ticks,
+        linear=task.dense and not by_position,
         trained_length=task.trained_length,
         bounds=(0.0, 1.0) if metric.percent else None,
     )
@@ -134,6 +151,28 @@ def score_figure(summary: Summary, task: Task, name: str) -> Figure:
     )
 
 
+def endings_figure(task: Task) -> Figure:
+    """What became of the answers, scheme by scheme."""
+    metric = metric_of(endings.NAME)
+    rows = endings.rows_of(task)
+    columns = ("metric", *CSV_COLUMNS)
+    return Figure(
+        name=slug(f"{task.label}-{endings.NAME}"),
+        task=task.label,
+        metric=endings.NAME,
+        title=f"{metric.title}: {task.label}",
+        caption=metric.reading,
+        description=endings.describe(task, few(task.lengths("exact_match"), task.trained_length)),
+        spec=endings.chart(task),
+        data=as_csv(columns, ([getattr(row, key) for key in columns] for row in rows)),
+    )
+
+
+def few(lengths: list[int], trained_length: int) -> list[int]:
+    """The lengths that a description in words names: the trained one and some past it."""
+    return [n for n in chosen(lengths, trained_length, most=5) if n >= trained_length]
+
+
 def ends(rows: Iterable[Aggregate], *, by_position: bool) -> dict[str, float | None]:
     """Where the line of a curve ends for want of positions; None if nothing was measured."""
     found: dict[str, float | None] = {}
@@ -146,7 +185,7 @@ def ends(rows: Iterable[Aggregate], *, by_position: bool) -> dict[str, float | N
 
 def references(task: Task, metric: Metric) -> dict[str, dict[int, float]]:
     """Named grey lines. Nothing is below a loss of 0, which is not worth a line."""
-    if metric.percent:
+    if metric == metric_of(task.metric) and metric.percent:
         return {"ceiling": dict(task.ceiling), "chance": dict(task.chance)}
     return {"chance": dict(task.chance)} if metric.axis.startswith("loss") else {}
 
@@ -165,8 +204,8 @@ def caption(reading: str, picture: Picture) -> str:
     """How to read the figure, and all that it does not show."""
     said = [
         reading,
-        "Lines: means over seeds; bands: 95% intervals; dashed rule: trained length; the "
-        "horizontal axis is in powers of two.",
+        "Lines: means over seeds; bands: 95% intervals; dashed rule: trained length"
+        + ("." if picture.linear else "; the horizontal axis is in powers of two."),
     ]
     for curve, end in picture.ends.items():
         if end is None:
@@ -236,11 +275,11 @@ def training_figure(summary: Summary, task: Task, points: list[dict[str, Any]]) 
 
 
 def as_csv(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """A CSV text; empty where there is no number."""
+    """A CSV text, numbers to six digits; empty where there is none."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows(rows)
+    writer.writerows(map(rounded, row) for row in rows)
     return out.getvalue()
 
 

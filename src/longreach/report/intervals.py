@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ class Resamples:
         self.seed_counts = rng.multinomial(seeds, np.ones(seeds) / seeds, resamples)
         self.item_counts = rng.multinomial(items, np.ones(items) / items, resamples).astype(float)
 
-    def means(self, values: NDArray[np.floating]) -> NDArray[np.float64]:
+    def means(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """The mean of each resample. values: seeds by items."""
         per_seed = values.astype(np.float64) @ self.item_counts.T
         # Divided once and last, so that a mean of ones is one and not a little more.
@@ -41,13 +42,15 @@ def resamples(seeds: int, items: int) -> Resamples:
     return Resamples(seeds, items)
 
 
-def bootstrap(values: NDArray[np.floating]) -> tuple[float, float]:
+def bootstrap(values: NDArray[Any]) -> tuple[float, float]:
     """Percentile interval of the mean of seeds by items.
 
     With few seeds it is too narrow in what it says about other seeds, as every percentile bootstrap
     is: with three, a 95% interval covers the mean of all seeds about three times in four where the
     seeds differ by much more than chance. The report says so.
     """
+    if np.ptp(values) == 0:  # all right or all wrong, as most are far past the trained length
+        return float(values.flat[0]), float(values.flat[0])
     means = resamples(*values.shape).means(values)
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
@@ -64,12 +67,12 @@ def wilson(fraction: float, count: int) -> tuple[float, float]:
     return float(found.low), float(found.high)
 
 
-def fraction_interval(values: NDArray[np.floating]) -> tuple[float, float]:
+def fraction_interval(values: NDArray[Any], distinct: int | None = None) -> tuple[float, float]:
     """For fractions: as wide as the bootstrap and Wilson's interval together.
 
     A bootstrap of sequences that are all right has no width, as if nothing could go wrong. Wilson's
     count is that of distinct sequences: a sequence seen by every seed is still one sequence.
     """
     low, high = bootstrap(values)
-    wilson_low, wilson_high = wilson(float(values.mean()), values.shape[1])
+    wilson_low, wilson_high = wilson(float(values.mean()), distinct or values.shape[1])
     return min(low, wilson_low), max(high, wilson_high)

@@ -55,6 +55,61 @@ METRICS = {  # in the order of a report
         reading="The fraction of sequences answered wholly right. The grey lines are the best that "
         "any model can score at that length (ceiling) and what guessing scores (chance).",
     ),
+    "endings": Metric(
+        title="How answers end",
+        axis="",
+        unit="%",
+        table=False,
+        reading="What became of the answers at each length, over all seeds, each strip of full "
+        "height standing for all of them. An answer that is not right is told by its first "
+        "mistake, as greedy decoding makes it: a wrong symbol, an end before its time, or no end "
+        "when it is due. A scheme that loses count of positions ends at the wrong place; one that "
+        "loses the content writes wrong symbols.",
+    ),
+    "exact_match_without_end": Metric(
+        title="Exact match without the end token",
+        axis="exact match without the end token (fraction)",
+        unit="%",
+        decimals=1,
+        percent=True,
+        lower_is_better=False,
+        figure=False,
+        reading="The fraction of sequences whose every symbol is right under the true prefix, "
+        "whatever the model writes where the end is due. Exact match is lower by the answers that "
+        "do not end there.",
+    ),
+    "end_too_early": Metric(
+        title="Ends too early",
+        axis="answers that end too early (fraction)",
+        unit="% of sequences",
+        decimals=1,
+        percent=True,
+        figure=False,
+        reading="The fraction of sequences whose first mistake is an end token before the answer "
+        "is whole.",
+    ),
+    "end_too_late": Metric(
+        title="Ends too late",
+        axis="answers that end too late (fraction)",
+        unit="% of sequences",
+        decimals=1,
+        percent=True,
+        figure=False,
+        reading="The fraction of sequences with every symbol right whose end token does not come "
+        "when it is due.",
+    ),
+    "token_accuracy": Metric(
+        title="Token accuracy",
+        axis="token accuracy (fraction)",
+        unit="%",
+        decimals=1,
+        percent=True,
+        lower_is_better=False,
+        reading="The mean share of an answer's tokens, its end included, that are right under the "
+        "true prefix. Read with care: the model is shown the right answer so far, which it would "
+        "not have when writing on its own, and one token more or less right moves exact match by "
+        "far more.",
+    ),
     "change": Metric(
         title="Change against the trained length",
         axis="change of loss of the same last {last} tokens\n(nats per token)",

@@ -21,6 +21,7 @@ def text(summary: Summary) -> str:
         "missing": list(summary.results.missing),
         "runs": [run(done) for done in summary.finished],
         "aggregates": [asdict(found) for task in summary.tasks for found in task.aggregates],
+        "over_trained": [asdict(found) for task in summary.tasks for found in task.over_trained],
         "changes": [asdict(found) for task in summary.tasks for found in task.changes],
         "differences": [asdict(found) for task in summary.tasks for found in task.differences],
     }
@@ -38,6 +39,7 @@ def run(done: Finished) -> dict[str, Any]:
         "seconds": done.run.training["provenance"]["seconds"],
         "flagged": done.flagged,
         "at_trained_length": done.at_trained_length,
+        "in_distribution": done.in_distribution,
         "reach": done.reach.get(None),
         "repaired_reach": {repair: length for repair, length in done.reach.items() if repair},
     }

@@ -71,7 +71,7 @@ def page_spec(figure: Figure) -> dict[str, Any]:
 
 def csv_link(data: str) -> str:
     """A link that carries the data itself."""
-    return "data:text/csv;charset=utf-8," + quote(data)
+    return "data:text/csv;charset=utf-8," + quote(data, safe=",:()=+/")
 
 
 @lru_cache(maxsize=1)

@@ -27,7 +27,8 @@ class Picture:
     curves: all of the study, which gives each its look. lines: points (see `line`). ends: where a
     curve ends for want of positions. references: grey lines by name, value by length; drawn where
     they lie within the axis. rules: level lines that always do, value by name. ticks: of x. bounds:
-    of y, if they do not follow from the data. linear: x is not in powers of two.
+    of y, if they do not follow from the data. linear: x is not in powers of two; lengths, if there
+    are ticks.
     """
 
     curves: Sequence[str]

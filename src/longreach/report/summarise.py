@@ -12,12 +12,16 @@ from longreach.results import Results, Row, Run, grouped, reach
 from .aggregate import (
     Aggregate,
     Difference,
+    Stacks,
     aggregates,
     changes,
     curve_of,
     differences,
+    limits_everywhere,
+    over_range,
     stacked,
 )
+from .lengths import dense, ticks
 from .metrics import METRICS
 
 REACH_SHARE = 0.9
@@ -25,7 +29,7 @@ REACH_SHARE = 0.9
 REACH_NATS = 0.05
 """Or, where loss is measured, if the last tokens lose at most this over the trained length."""
 BAR = 0.95
-"""Share of the ceiling below which a run has not learned its task at the trained length."""
+"""Share of the ceiling below which a run has not learned its task at the lengths trained at."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +37,9 @@ class Finished:
     """One run, as the report lists it.
 
     at_trained_length: its score there as a share of the ceiling; None where no ceiling is known.
-    reach: by repair (None: unrepaired), tokens; None where the rule has nothing to start from.
+    in_distribution: the same, as the mean over all lengths that it was trained at.
+    reach: by repair (None: unrepaired), in what lengths count; None where the rule has nothing to
+    start from.
     """
 
     run: Run
@@ -41,18 +47,21 @@ class Finished:
     task: str
     seed: int
     at_trained_length: float | None
+    in_distribution: float | None
     reach: Mapping[str | None, int | None]
 
     @property
     def flagged(self) -> bool:
         """Whether it missed the in-distribution bar."""
-        return self.at_trained_length is not None and self.at_trained_length < BAR
+        return self.in_distribution is not None and self.in_distribution < BAR
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """All that a report says about one task; curves are in the plan's order.
 
+    shortest: of the lengths trained at, where they were drawn from a range. over_trained: where
+    they were, the mean over the lengths of that range.
     changes: against the trained length, where loss is measured; as aggregates of the metric
     "change".
     """
@@ -63,9 +72,11 @@ class Task:
     ceiling: Mapping[int, float]
     chance: Mapping[int, float]
     note: str
+    shortest: int | None
     trained_length: int
     curves: tuple[str, ...]
     aggregates: tuple[Aggregate, ...]
+    over_trained: tuple[Aggregate, ...]
     changes: tuple[Aggregate, ...]
     differences: tuple[Difference, ...]
     finished: tuple[Finished, ...]
@@ -89,7 +100,26 @@ class Task:
     def metrics(self) -> list[str]:
         """In the order of a report, those unknown to it last."""
         names = dict.fromkeys(found.metric for found in (*self.changes, *self.aggregates))
+        if "end_too_late" in names:
+            names["endings"] = None
         return [name for name in METRICS if name in names] + [n for n in names if n not in METRICS]
+
+    @property
+    def dense(self) -> bool:
+        """Whether lengths are many and close together."""
+        return dense(self.lengths(self.reach_metric))
+
+    @property
+    def ticks(self) -> list[int]:
+        """Of an axis of lengths."""
+        lengths = self.lengths(self.reach_metric)
+        return ticks(lengths, self.trained_length) if self.dense else lengths
+
+    @property
+    def trained_at(self) -> str:
+        """The lengths trained at, as one says them: "64", or "1 to 16"."""
+        first = "" if self.shortest is None else f"{self.shortest} to "
+        return f"{first}{self.trained_length}"
 
     def of(self, metric: str) -> list[Aggregate]:
         """The aggregates of one metric."""
@@ -143,11 +173,21 @@ def summarise(results: Results) -> Summary:
         by_task.setdefault(str(run.evaluation["task"]["label"]), []).append(run)
     return Summary(
         results=results,
-        tasks=tuple(summarise_task(label, runs) for label, runs in by_task.items()),
+        tasks=tuple(
+            summarise_task(label, runs, shortest_trained(results))
+            for label, runs in by_task.items()
+        ),
     )
 
 
-def summarise_task(label: str, runs: list[Run]) -> Task:
+def shortest_trained(results: Results) -> int | None:
+    """The shortest length trained at, where lengths were drawn from a range."""
+    study = results.plan["study"]
+    found = study["training"].get("shortest")
+    return None if found is None or found == study["trained_length"] else int(found)
+
+
+def summarise_task(label: str, runs: list[Run], shortest: int | None = None) -> Task:
     """The runs of one task."""
     about: Mapping[str, Any] = runs[0].evaluation["task"]
     rows = [row for run in runs for row in run.rows]
@@ -156,38 +196,66 @@ def summarise_task(label: str, runs: list[Run]) -> Task:
     trained_length = rows[0].trained_length
     ceiling = {int(length): float(value) for length, value in about["ceiling"].items()}
     stacks = stacked(runs)
+    metric = str(about["metric"])
     found = tuple(aggregates(rows, stacks))
+    if metric != "loss":
+        found = tuple(limits_everywhere(found, metric))
     return Task(
         label=label,
-        metric=str(about["metric"]),
+        metric=metric,
         unit=str(about["length_unit"]),
         ceiling=ceiling,
         chance={int(length): float(value) for length, value in about["chance"].items()},
         note=str(about["note"]),
+        shortest=shortest,
         trained_length=trained_length,
         curves=tuple(dict.fromkeys(curve_of(row.scheme, row.repair) for row in rows)),
         aggregates=found,
+        over_trained=tuple(over_trained(rows, stacks, shortest, trained_length)),
         changes=tuple(changes(found, stacks, trained_length)),
         differences=tuple(differences(label, stacks)),
         finished=tuple(
-            finish(run, metric=str(about["metric"]), ceiling=ceiling) for run in runs if run.rows
+            finish(run, metric=metric, ceiling=ceiling, shortest=shortest)
+            for run in runs
+            if run.rows
         ),
     )
 
 
-def finish(run: Run, *, metric: str, ceiling: Mapping[int, float]) -> Finished:
+def over_trained(
+    rows: Iterable[Row], stacks: Stacks, shortest: int | None, trained_length: int
+) -> Iterable[Aggregate]:
+    """Of each curve and metric, the mean over the range of lengths trained at, if there is one."""
+    if shortest is None:
+        return
+    keys = ("task", "scheme", "repair", "metric")
+    for values, group in grouped(rows, *keys):
+        named = dict(zip(keys, values, strict=True))
+        found = over_range(named, group, stacks, (shortest, trained_length))
+        if found is not None:
+            yield found
+
+
+def finish(
+    run: Run, *, metric: str, ceiling: Mapping[int, float], shortest: int | None = None
+) -> Finished:
     """What one run reached, and whether it learned its task in the first place."""
     first = run.rows[0]
-    trained = [row for row in run.rows if row.repair is None and at_trained_length(row)]
-    share = next(
-        (as_share(row, ceiling).value for row in trained if row.metric == metric != "loss"), None
-    )
+    shares = {
+        row.evaluation_length: share
+        for row in run.rows
+        if row.metric == metric != "loss"
+        and row.repair is None
+        and (shortest or row.trained_length) <= row.evaluation_length <= row.trained_length
+        and (share := as_share(row, ceiling).value) is not None
+    }
     return Finished(
         run=run,
         scheme=first.scheme,
         task=first.task,
         seed=first.seed,
-        at_trained_length=share,
+        at_trained_length=shares.get(first.trained_length),
+        in_distribution=sum(shares.values()) / len(shares) if shares else None,
         reach={
             repair: reach_of(rows, metric=metric, ceiling=ceiling)
             for (repair,), rows in grouped(run.rows, "repair")

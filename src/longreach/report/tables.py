@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from .aggregate import Aggregate
+from .lengths import MOST, chosen
 from .metrics import Metric, metric_of
 from .summarise import Summary, Task
 
@@ -38,34 +39,66 @@ class Table:
 def score_table(task: Task, name: str, *, short: bool = False) -> Table:
     """Scheme by evaluation length, with reach if this is the main metric.
 
-    short: means alone and no words in cells, so that it fits a terminal.
+    Of many lengths it shows some (see `columns`). short: means alone and no words in cells, so that
+    it fits a terminal.
     """
     metric = metric_of(name)
     rows = task.of(name)
-    lengths = task.lengths(name)
+    over = [row for row in task.over_trained if row.metric == name]
+    lengths, title = columns(task, name, short=short)
     if metric.paired:  # it is 0 there, and nothing else
         lengths.remove(task.trained_length)
     heads = [f"{n} (trained)" if n == task.trained_length else str(n) for n in lengths]
+    if over:  # all that was trained at stands in one column, so no other need say it
+        heads = [f"mean {task.trained_at}", *map(str, lengths)]
     body = []
     for curve in task.curves:
         mine = {row.evaluation_length: row for row in rows if row.curve == curve}
         entries = [Entry(curve), Entry(seeds_text(task, list(mine.values())))]
+        if over:
+            within = next((row for row in over if row.curve == curve), None)
+            # A curve that has no mean over the whole range is past its limit within it.
+            spread = Entry(PAST_LIMIT if not short else NOTHING)
+            entries.append(value_entry(within, best_text(over), short=short) if within else spread)
         for length in lengths:
             best = best_text([row for row in rows if row.evaluation_length == length])
             entries.append(value_entry(mine.get(length), best, short=short))
         body.append((*entries, Entry(reach_text(task, curve))))
-    if metric.percent:
+    if metric.percent and name == task.metric:
+        ranges = [trained_range(task)] if over else []
+        ranges += [[length] for length in lengths]
         for label, values in (("ceiling", task.ceiling), ("chance", task.chance)):
-            body.append(reference_row(label, values, metric, lengths))
+            body.append(reference_row(label, values, metric, ranges))
     end = None if name == task.main_metric else -1  # reach stands where it is first asked for
     told = "mean over seeds" if short else "mean ± sample sd over seeds"
     if metric.paired and not short:
         told = f"with {paired_by(task)}"
     return Table(
-        title=f"{metric.title} ({metric.unit}), {told}",
+        title=f"{metric.title} ({metric.unit}), {told}{title}",
         columns=("scheme", "seeds", *heads, "reach")[:end],
         rows=tuple(row[:end] for row in body),
     )
+
+
+def columns(task: Task, name: str, *, short: bool = False) -> tuple[list[int], str]:
+    """The lengths that a table shows, and the end of its title if it does not show all.
+
+    With a column for the mean over the lengths trained at, those before the trained length go.
+    """
+    lengths = task.lengths(name)
+    some = chosen(lengths, task.trained_length, most=5 if short else MOST)
+    if len(some) == len(lengths):
+        return lengths, ""
+    if task.over_trained:
+        some = [length for length in some if length >= task.trained_length]
+    where = "the numbers of the figure" if metric_of(name).figure else "study.json"
+    return some, "" if short else f"; {len(some)} of {len(lengths)} lengths, all are in {where}"
+
+
+def trained_range(task: Task) -> list[int]:
+    """The lengths measured within the range trained at."""
+    first = task.shortest or task.trained_length
+    return [n for n in task.lengths(task.metric) if first <= n <= task.trained_length]
 
 
 def paired_by(task: Task) -> str:
@@ -102,6 +135,9 @@ def best_text(rows: Iterable[Aggregate]) -> str | None:
     if len(found) < 2:
         return None
     metric = metric_of(found[0].metric)
+    shown = {metric.cell(row.mean) for row in found if row.mean is not None}
+    if len(shown) == 1:  # none is better than another
+        return None
     best = min if metric.lower_is_better else max
     return metric.cell(best(row.mean for row in found if row.mean is not None))
 
@@ -114,15 +150,18 @@ def reach_text(task: Task, curve: str) -> str:
     at_least = "≥ " if max(reaches) == max(task.lengths(task.reach_metric)) else ""
     if min(reaches) == max(reaches):
         return f"{at_least}{reaches[0]}"
-    return f"{at_least}{sum(reaches) / len(reaches):.0f} [{min(reaches)}..{max(reaches)}]"
+    mean = sum(reaches) / len(reaches)
+    return f"{at_least}{mean:.{int(task.dense)}f} [{min(reaches)}..{max(reaches)}]"
 
 
 def reference_row(
-    label: str, values: Mapping[int, float], metric: Metric, lengths: Iterable[int]
+    label: str, values: Mapping[int, float], metric: Metric, ranges: Iterable[list[int]]
 ) -> tuple[Entry, ...]:
-    """What the best model and what guessing would score."""
-    found = [values.get(length) for length in lengths]
-    shown = [Entry(NOTHING if value is None else metric.cell(value)) for value in found]
+    """What the best model and what guessing would score, as means over lengths."""
+    shown = []
+    for lengths in ranges:
+        found = [values[length] for length in lengths if length in values]
+        shown.append(Entry(metric.cell(sum(found) / len(found)) if found else NOTHING))
     return (Entry(label), Entry(""), *shown, Entry(""))
 
 
@@ -133,7 +172,7 @@ def difference_table(task: Task) -> Table | None:
     rows = [row for row in task.differences if row.metric == name]
     if not rows:
         return None
-    lengths = task.lengths(name)
+    lengths, some = columns(task, name)
     body = []
     for curve in dict.fromkeys(row.curve for row in rows):
         found = {row.evaluation_length: row for row in rows if row.curve == curve}
@@ -149,7 +188,8 @@ def difference_table(task: Task) -> Table | None:
     return Table(
         title=f"{metric.title} minus that of {reference} "
         f"({'percentage points' if metric.percent else metric.unit}), with {paired_by(task)}; "
-        f"{reference} is the first scheme{' measured at every length' if everywhere else ''}",
+        f"{reference} is the first scheme{' measured at every length' if everywhere else ''}"
+        + some.replace("the numbers of the figure", "study.json"),
         columns=("scheme", *map(str, lengths)),
         rows=tuple(body),
     )
@@ -160,7 +200,7 @@ def run_table(summary: Summary) -> Table:
     body = []
     for done in summary.finished:
         about, spent = done.run.training["summary"], done.run.training["provenance"]["seconds"]
-        share, reach, overlap = done.at_trained_length, done.reach.get(None), about["overlap"]
+        share, reach, overlap = done.in_distribution, done.reach.get(None), about["overlap"]
         body.append(
             (
                 done.run.digest[:12],
@@ -184,7 +224,8 @@ def run_table(summary: Summary) -> Table:
             "seed",
             "parameters",
             "final training loss",
-            "share of ceiling at trained length",
+            "share of ceiling at "
+            + (f"{ranged[0].trained_at}" if (ranged := ranges_of(summary)) else "trained length"),
             "reach",
             "evaluated also in training",
             "seconds",
@@ -192,6 +233,11 @@ def run_table(summary: Summary) -> Table:
         rows=tuple(tuple(map(Entry, row)) for row in body),
         words=3,
     )
+
+
+def ranges_of(summary: Summary) -> list[Task]:
+    """The tasks that were trained at a range of lengths."""
+    return [task for task in summary.tasks if task.shortest is not None]
 
 
 def markdown(table: Table) -> str:

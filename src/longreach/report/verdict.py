@@ -8,6 +8,9 @@ from .aggregate import Difference
 from .metrics import metric_of
 from .summarise import REACH_NATS, REACH_SHARE, Task
 
+HALF = 0.5
+"""Share of the ceiling that a scheme must score where schemes are compared."""
+
 
 def verdict(task: Task) -> list[str]:
     """How far each scheme reaches, and what that is worth at the longest length: sentences."""
@@ -88,7 +91,7 @@ def change_sentence(task: Task) -> str:
 def difference_sentence(task: Task) -> str:
     """The best scheme against the reference at the longest length, or the reference's next best."""
     metric = metric_of(task.reach_metric)
-    length = task.lengths(task.reach_metric)[-1] if task.of(task.reach_metric) else 0
+    length = telling_length(task)
     found = [
         row
         for row in task.differences
@@ -100,7 +103,7 @@ def difference_sentence(task: Task) -> str:
     best: Difference = min(found, key=lambda row: sign * row.mean)
     unit = "percentage points" if metric.percent else "nats"
     low, high = sorted((abs(best.low), abs(best.high)))
-    opening = f"At {length} {task.unit}, {best.curve}"
+    opening = f"At {length} {task.unit}{why_there(task, length)}, {best.curve}"
     span = f"95% interval {metric.cell(low)} to {metric.cell(high)}, paired by seed and {task.item}"
     if best.low <= 0 <= best.high:
         return (
@@ -110,6 +113,31 @@ def difference_sentence(task: Task) -> str:
         )
     side = "below" if best.mean < 0 else "above"
     return f"{opening} is {metric.cell(abs(best.mean))} {unit} {side} {best.reference} ({span})."
+
+
+def telling_length(task: Task) -> int:
+    """The longest length; of fractions, the longest at which some scheme still scores half.
+
+    Where all fail, that they do alike says nothing about which fails first.
+    """
+    lengths = task.lengths(task.reach_metric) or [0]
+    if task.metric == "loss":
+        return lengths[-1]
+    told = [
+        row.evaluation_length
+        for row in task.of(task.reach_metric)
+        if row.mean is not None
+        and row.evaluation_length >= task.trained_length
+        and row.mean >= HALF * task.ceiling.get(row.evaluation_length, 1.0)
+    ]
+    return max(told, default=lengths[-1])
+
+
+def why_there(task: Task, length: int) -> str:
+    """Why a length is looked at that is not the longest."""
+    if length == task.lengths(task.reach_metric)[-1]:
+        return ""
+    return ", the longest length at which a scheme still scores half of the ceiling"
 
 
 def listed(names: Iterable[str]) -> str:

@@ -6,7 +6,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from .intervals import RESAMPLES
-from .summarise import BAR, REACH_NATS, REACH_SHARE, Finished, Summary
+from .lengths import spoken
+from .summarise import (
+    BAR,
+    REACH_NATS,
+    REACH_SHARE,
+    Finished,
+    Summary,
+    shortest_trained,
+)
 from .verdict import listed
 
 FEW_SEEDS = 5
@@ -26,9 +34,19 @@ def progress(summary: Summary) -> list[str]:
     if flagged := summary.flagged:
         said.append(
             f"Flagged, and kept in every number: {listed(flags(flagged))} scored below "
-            f"{BAR:.0%} of the ceiling at the trained length, so what they do past it says little."
+            f"{BAR:.0%} of the ceiling {trained_at(summary)}, so what they do past "
+            f"{'it' if shortest_trained(results) is None else 'them'} says little."
         )
     return said
+
+
+def trained_at(summary: Summary) -> str:
+    """Where a run must have learned its task, as the end of a sentence."""
+    first = shortest_trained(summary.results)
+    if first is None:
+        return "at the trained length"
+    last = summary.results.plan["study"]["trained_length"]
+    return f"on average over the lengths trained at, {first} to {last}"
 
 
 def flags(flagged: Iterable[Finished]) -> list[str]:
@@ -39,7 +57,7 @@ def flags(flagged: Iterable[Finished]) -> list[str]:
     said = []
     for (scheme, task), runs in groups.items():
         seeds = ", ".join(str(done.seed) for done in runs)
-        shares = [done.at_trained_length or 0.0 for done in runs]
+        shares = [done.in_distribution or 0.0 for done in runs]
         least, most = f"{min(shares):.1%}", f"{max(shares):.1%}"
         scored = least if least == most else f"{least} to {most}"
         said.append(f"{scheme} on {task}, seed{'s' if len(runs) > 1 else ''} {seeds} ({scored})")
@@ -81,8 +99,8 @@ def methods(summary: Summary) -> list[str]:
         said.append(
             "Reach is the longest evaluation length with every length up to it at "
             f"{REACH_SHARE:.0%} of the ceiling or more; it is 0 if the shortest fails. A run is "
-            f"flagged, never dropped, if it scores below {BAR:.0%} of the ceiling at the trained "
-            "length."
+            f"flagged, never dropped, if it scores below {BAR:.0%} of the ceiling "
+            f"{trained_at(summary)}."
         )
     if "loss" in measures:
         said.append(
@@ -122,7 +140,7 @@ def settings(summary: Summary) -> list[tuple[str, str]]:
     """The study as it was resolved."""
     study = summary.results.plan["study"]
     pairs = [("trained length", str(study["trained_length"]))]
-    pairs.append(("evaluation lengths", ", ".join(map(str, study["evaluation_lengths"]))))
+    pairs.append(("evaluation lengths", spoken(study["evaluation_lengths"])))
     for part in ("model", "training", "evaluation"):
         pairs.append((part, ", ".join(f"{key} {told(x)}" for key, x in study[part].items())))
     return pairs
