@@ -879,6 +879,55 @@ MUTANTS = [
         "if (row.curve, name, row.evaluation_length) in known:",
         "test_report.py",
     ),
+    Mutant(
+        "weights are not looked at before rows are trusted",
+        "cell.py",
+        "elif (found := sha256(path)) != expected:",
+        "elif (found := sha256(path)) is None:",
+        "test_faults.py",
+    ),
+    Mutant(
+        "a damaged run is thrown away when it is trained again",
+        "run.py",
+        "cell.folder.rename(aside)",
+        "__import__('shutil').rmtree(cell.folder)",
+        "test_faults.py",
+    ),
+    Mutant(
+        "workers outlive a killed parent",
+        "where/local.py",
+        "    end_with_parent()\n",
+        "",
+        "test_faults.py",
+    ),
+    Mutant(
+        "a run folder is filled in its place",
+        "cell.py",
+        'whole = cell.work / "run"',
+        "whole = cell.folder",
+        "test_faults.py",
+    ),
+    Mutant(
+        "what arrives from a node is not checked",
+        "where/cluster.py",
+        "        checked(whole)\n",
+        "",
+        "test_where.py",
+    ),
+    Mutant(
+        "a node works with whatever PyTorch it has",
+        "where/cluster.py",
+        "if (found := _libraries()) != expected:",
+        "if not (found := _libraries()):",
+        "test_where.py",
+    ),
+    Mutant(
+        "a node trains on whatever corpus it has under that name",
+        "where/cluster.py",
+        "if _sums(_files(folder)) != self.sums:",
+        "if not _files(folder):",
+        "test_where.py",
+    ),
 ]
 
 
