@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 
 import torch
 import torch.nn.functional as F
@@ -59,6 +60,37 @@ class Places:
         return bias.masked_fill(future, -torch.inf).to(dtype)[None], False
 
 
+@dataclass(frozen=True)
+class Sight:
+    """What one layer's attention is computed from; made in one place, whatever is asked of it.
+
+    queries, keys: rotated. mask: added to the logits. causal: whether later tokens are hidden from
+        each query, without a mask that says so.
+    """
+
+    queries: Float[Tensor, "batch heads queries head_dim"]
+    keys: Float[Tensor, "batch heads known head_dim"]
+    values: Float[Tensor, "batch heads known head_dim"]
+    mask: Float[Tensor, "1 mask_heads queries known"] | None
+    causal: bool
+
+    def seen(self) -> Float[Tensor, "batch heads queries head_dim"]:
+        """Values, averaged by the weights, which are never formed."""
+        return F.scaled_dot_product_attention(
+            self.queries, self.keys, self.values, attn_mask=self.mask, is_causal=self.causal
+        )
+
+    def weights(self) -> Float[Tensor, "batch heads queries known"]:
+        """How much each query looks at each key, in float32; the weights of a query sum to 1."""
+        logits = self.queries.float() @ self.keys.float().mT / sqrt(self.queries.shape[-1])
+        if self.mask is not None:
+            logits = logits + self.mask
+        if self.causal:
+            future = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).triu(1)
+            logits = logits.masked_fill(future, -torch.inf)
+        return logits.softmax(-1)
+
+
 class Attention(nn.Module):
     """Attention over earlier tokens, with fused projections and no biases in them.
 
@@ -88,6 +120,12 @@ class Attention(nn.Module):
             keys, values = self._split(F.linear(x, self.project.weight[width:]), 2)
         seen = self._attend(queries, keys, values, places, cache)
         return self.out(seen)  # type: ignore[no-any-return]
+
+    def weights(
+        self, x: Float[Tensor, "batch time width"], places: Places
+    ) -> Float[Tensor, "batch heads time time"]:
+        """How much every token looks at every other: of each head, what `forward` averages by."""
+        return self._sight(*self._split(self.project(x), 3), places, None).weights()
 
     def packed(
         self, x: Float[Tensor, "kept width"], places: Places, rows: Packed, *, asked: bool
@@ -119,6 +157,17 @@ class Attention(nn.Module):
         places: Places,
         cache: LayerCache | None,
     ) -> Float[Tensor, "batch queries width"]:
+        seen = self._sight(queries, keys, values, places, cache).seen()
+        return seen.transpose(1, 2).flatten(-2)
+
+    def _sight(
+        self,
+        queries: Float[Tensor, "batch heads queries head_dim"],
+        keys: Float[Tensor, "batch heads time head_dim"],
+        values: Float[Tensor, "batch heads time head_dim"],
+        places: Places,
+        cache: LayerCache | None,
+    ) -> Sight:
         count = queries.shape[2]
         queries = places.scheme.rotate(queries, places.positions[-count:])
         if cache is None:
@@ -126,10 +175,7 @@ class Attention(nn.Module):
         else:
             keys, values = cache.extend(places.scheme, keys, values, places.keys)
         mask, causal = places.mask(count, queries.dtype)
-        seen = F.scaled_dot_product_attention(
-            queries, keys, values, attn_mask=mask, is_causal=causal
-        )
-        return seen.transpose(1, 2).flatten(-2)
+        return Sight(queries, keys, values, mask, causal)
 
     def _split(
         self, projected: Float[Tensor, "batch time parts_width"], parts: int

@@ -7,10 +7,12 @@ from typing import Annotated
 
 import torch
 from annotated_types import Ge
+from jaxtyping import Int
+from torch import Tensor
 
 from ..errors import InputError
 from .base import Batch, Task
-from .frame import BOS, EOS, FIRST, PAD, SEP, at_least, closed_up, shuffled, words
+from .frame import BOS, EOS, FIRST, PAD, SEP, at_least, closed_up, first_held, shuffled, words
 
 FILLERS = 16
 """Different filler tokens, if there is filler."""
@@ -80,6 +82,10 @@ class Mqar(Task):
         unscored = torch.zeros(count, 2 * length + 2, dtype=torch.bool)
         scored = [unscored, answers.flatten(1), unscored[:, :1]]
         return closed_up(Batch(torch.cat(tokens, dim=1), torch.cat(scored, dim=1)))
+
+    def sources(self, batch: Batch) -> Int[Tensor, "batch time"]:
+        """Each value stands once before it is asked for."""
+        return first_held(batch)
 
     def total(self, length: int) -> int:
         """Tokens of every sequence of that length."""
