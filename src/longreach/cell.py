@@ -179,12 +179,18 @@ def stored_training(folder: Path) -> Training:
 
 
 def stored_model(folder: Path, training: Training, task: Task) -> Decoder:
-    """The trained model of a run folder. Raises InputError if its weights are damaged."""
+    """The trained model of a run folder. Raises InputError if its weights are gone or damaged."""
+    path = folder / WEIGHTS
+    if not path.is_file():
+        raise InputError(
+            f"{path} is not there: results are recorded without weights. To have them, run the "
+            "study again into another folder"
+        )
     model = build_model(training, task)
     try:
-        model.load_state_dict(load_file(folder / WEIGHTS))
+        model.load_state_dict(load_file(path))
     except Exception as error:
-        raise InputError(damaged(folder / WEIGHTS, str(error).splitlines()[0])) from None
+        raise InputError(damaged(path, str(error).splitlines()[0])) from None
     return model.eval()
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import sys
 
 from ..errors import InputError, RunError
-from . import diagnose as diagnose, lab as lab, prescribe as prescribe, spectrum as spectrum
+from . import (
+    attention as attention,
+    diagnose as diagnose,
+    lab as lab,
+    prescribe as prescribe,
+    spectrum as spectrum,
+    tasks as tasks,
+)
 from .app import app, say
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ NEARLY = 1e-9
 """Shares that sum to 0.5 but for rounding do reach one half."""
 
 
+@runtime_checkable
 class Attending(Protocol):
     """What these measurements need of a model: how much each token looks at each other."""
 
@@ -129,7 +130,7 @@ def measure(model: Attending, task: Task, batch: Batch) -> Attention | None:
     scores: list[Tensor] = []
     chunk = max(1, CHUNK_WEIGHTS // read**2)
     example = None
-    for rows in torch.arange(len(lengths)).split(chunk):
+    for rows in torch.split(torch.arange(len(lengths)), chunk):
         layers = model.attention(batch.tokens[rows, :read])
         distances.append(torch.stack([by_distance(layer, reads[rows]) for layer in layers]))
         if wanted is not None:

@@ -125,7 +125,8 @@ class Attention(nn.Module):
         self, x: Float[Tensor, "batch time width"], places: Places
     ) -> Float[Tensor, "batch heads time time"]:
         """How much every token looks at every other: of each head, what `forward` averages by."""
-        return self._sight(*self._split(self.project(x), 3), places, None).weights()
+        queries, keys, values = self._split(self.project(x), 3)
+        return self._sight(queries, keys, values, places, None).weights()
 
     def packed(
         self, x: Float[Tensor, "kept width"], places: Places, rows: Packed, *, asked: bool

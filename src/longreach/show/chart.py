@@ -7,13 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import altair as alt
-import vl_convert
 
-from .. import files
-from ..errors import InputError
-from ..report.figures import labelled
-from ..report.page import bundle
-from ..report.theme import SHAPES, THEMES, looks
+from ..report.theme import SHAPES, looks
+from . import plot
 from .spectrum import Sheet, numbered
 
 WIDTH = 720  # pixels of the files; the page takes the width that there is
@@ -25,25 +21,13 @@ MARKS = 64
 NOTE = {"anchor": "start", "fontSize": 12, "fontWeight": "normal", "offset": 10}
 KINDS = ["completes a turn in training", "never completes a turn in training"]
 
-TEMPLATE = Path(__file__).with_name("chart.html")
-
 
 def draw(sheet: Sheet, path: Path) -> None:
     """Writes the plot, whole or not at all, in the form that the suffix names.
 
     Raises InputError for a suffix other than .svg, .png, .html, or a folder that is not there.
     """
-    suffix = path.suffix.lower()
-    if suffix not in (".svg", ".png", ".html"):
-        raise InputError(f"a plot's file must end in .svg, .png or .html, got '{path}'")
-    if not path.absolute().parent.is_dir():
-        raise InputError(f"there is no folder '{path.absolute().parent}' to write the plot to")
-    if suffix == ".html":
-        files.write(path, page(sheet))
-    elif suffix == ".svg":
-        files.write(path, svg(sheet))
-    else:
-        files.write(path, vl_convert.svg_to_png(svg(sheet), scale=2))
+    plot.write(path, lambda: svg(sheet), lambda: page(sheet))
 
 
 def svg(sheet: Sheet) -> str:
@@ -61,30 +45,21 @@ def svg(sheet: Sheet) -> str:
         "spacing": 34,
         "padding": 12,
     }
-    version = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
-    drawn = vl_convert.vegalite_to_svg(together, vl_version=version, config=THEMES["light"])
-    return labelled(drawn, "spectrum", description(sheet))
+    return plot.drawn(together, "spectrum", description(sheet))
 
 
 def page(sheet: Sheet) -> str:
     """One HTML file that holds all it shows, and asks nothing of any network."""
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     specs = [
         panel | {"width": "container", "description": description(sheet), "padding": 8}
         for panel in panels(sheet)
     ]
-    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+    return plot.page(
         title=title(sheet),
         description=description(sheet),
         captions=captions(sheet),
         specs=specs,
         svg=svg(sheet),
-        themes=THEMES,
-        bundle=bundle(),
     )
 
 
