@@ -21,8 +21,8 @@ from longreach.measure import attention as module
 from longreach.measure.attention import Head, distance_within, mean_distance, measure
 from longreach.model.attention import Attention, Places
 from longreach.model.decoder import Decoder, DecoderShape
-from longreach.schemes import SCHEMES
 from longreach.run import run as run_study
+from longreach.schemes import SCHEMES
 from longreach.schemes.base import Scheme, Shape
 from longreach.study import Study
 from longreach.tasks import TASKS
@@ -396,11 +396,14 @@ sequences = 4
 """
 
 
+def quietly_run(study, folder):
+    run_study(study, folder, display=MagicMock(), say=lambda line: None, command="", workers=1)
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("attention") / "runs"
-    study = Study.parse(STUDY, "point.toml")
-    run_study(study, folder, display=MagicMock(), say=print, command="", workers=1)
+    quietly_run(Study.parse(STUDY, "point.toml"), folder)
     return folder
 
 
@@ -627,7 +630,7 @@ def test_text_is_looked_at_too(call, tmp_path, prose):
     study += "last_tokens = 4\ndocuments = 4\n"
     (tmp_path / "text.toml").write_text(study)
     asked = Study.load(str(tmp_path / "text.toml"))
-    run_study(asked, tmp_path / "runs", display=MagicMock(), say=print, command="", workers=1)
+    quietly_run(asked, tmp_path / "runs")
     run = only(call, tmp_path / "runs", "--length", 16)
     (part,) = run["lengths"]
     assert (run["pointer"], part["best"], part["tokens_read"]) == (None, None, 16)

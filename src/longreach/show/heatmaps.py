@@ -240,7 +240,7 @@ def chart(panel: Panel) -> alt.LayerChart:
     ]
     cells = (
         alt.Chart(alt.InlineData(values=values))
-        .mark_rect()
+        .mark_rect(aria=False)
         .encode(x=x, y=y, color=shades, tooltip=tooltip)
     )
     marks = [
@@ -252,7 +252,9 @@ def chart(panel: Panel) -> alt.LayerChart:
     if marks and panel.side >= LEGIBLE // 2:
         outline = alt.Chart(alt.InlineData(values=marks))
         layers.append(
-            outline.mark_rect(filled=False, stroke=OUTLINE, strokeWidth=1.2).encode(x=x, y=y)
+            outline.mark_rect(
+                filled=False, stroke=OUTLINE, strokeWidth=1.2, aria=False, tooltip=None
+            ).encode(x=x, y=y)
         )
     width, height = panel.side * keys, panel.side * queries
     return alt.LayerChart(layer=layers, width=width, height=height, title=title)
