@@ -81,21 +81,26 @@ HEADS_CAPTION = (
 def draw(rows: Sequence[Sequence[Panel]], title: str, caption: str, path: Path) -> None:
     """Writes rows of panels, in the form that the file's suffix names."""
     words = describe(rows, title)
-    name = "attention"
+    whole = alt.vconcat(*[alt.hconcat(*map(chart, row), spacing=24) for row in rows])
 
     def svg() -> str:
-        # Titles stand above plots, a caption below them: the files hold both.
-        whole = alt.vconcat(*[alt.hconcat(*map(chart, row), spacing=24) for row in rows])
-        spec = finished(whole, title=title, subtitle=textwrap.wrap(caption, CAPTION))
-        return plot.drawn(spec, name, words)
+        heading = alt.TitleParams(
+            title,
+            subtitle=textwrap.wrap(caption, CAPTION),
+            anchor="start",
+            fontSize=15,
+            subtitleFontSize=12,
+            offset=16,
+        )
+        return plot.drawn(finished(whole.properties(title=heading)), "attention", words)
 
     def page() -> str:
-        specs = [finished(alt.hconcat(*map(chart, row), spacing=24)) for row in rows]
         return plot.page(
             title=title,
             description=words,
-            captions=[caption] + [""] * (len(rows) - 1),
-            specs=specs,
+            lead=caption,
+            captions=[""],
+            specs=[finished(whole) | {"description": words}],
             svg=svg(),
         )
 
@@ -304,18 +309,8 @@ def quoted(word: str) -> str:
     return "'" + word.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def finished(
-    whole: alt.VConcatChart | alt.HConcatChart,
-    title: str | None = None,
-    subtitle: Sequence[str] = (),
-) -> dict[str, Any]:
+def finished(whole: alt.VConcatChart) -> dict[str, Any]:
     """Panels as both the files and the page take them."""
-    if title is not None:
-        heading = alt.TitleParams(
-            title, subtitle=list(subtitle), anchor="start", fontSize=15, subtitleFontSize=12,
-            offset=16,
-        )  # fmt: skip
-        whole = whole.properties(title=heading)
     spec: dict[str, Any] = whole.properties(padding=12, spacing=26).to_dict()
     # vega-embed would take the address for something to check; both renderers know the language.
     del spec["$schema"], spec["config"]

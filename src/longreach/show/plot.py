@@ -52,10 +52,12 @@ def page(
     captions: Sequence[str],
     specs: Sequence[dict[str, Any]],
     svg: str,
+    lead: str = "",
 ) -> str:
     """One HTML file that holds all it shows, and asks nothing of any network.
 
-    specs: one chart for each caption. svg: all of them, for who runs no scripts.
+    specs: one chart for each caption. lead: what to know before all of them. svg: all of them, for
+        who runs no scripts.
     """
     from jinja2 import Environment, StrictUndefined
 
@@ -65,6 +67,7 @@ def page(
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         title=title,
         description=description,
+        lead=lead,
         captions=captions,
         specs=specs,
         svg=svg,
