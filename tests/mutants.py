@@ -37,6 +37,48 @@ NORMAL = """p = right / count
 
 MUTANTS = [
     Mutant(
+        "attention is handed out without its division by sqrt(head_dim)",
+        "model/attention.py",
+        "self.keys.float().mT / sqrt(self.queries.shape[-1])",
+        "self.keys.float().mT",
+        "test_attention.py",
+    ),
+    Mutant(
+        "attention is handed out before the scheme's bias",
+        "model/attention.py",
+        "logits = logits + self.mask",
+        "logits = logits + self.mask.clamp(max=-torch.inf).where(self.mask.isinf(), 0)",
+        "test_attention.py",
+    ),
+    Mutant(
+        "a head is scored on the place of the token it reads, not of the one to come",
+        "measure/attention.py",
+        "sources[:, 1 : read + 1]",
+        "sources[:, :read]",
+        "test_attention.py",
+    ),
+    Mutant(
+        "padding has a say in how far heads look",
+        "measure/attention.py",
+        "reads = column[:read] < lengths[:, None]",
+        "reads = column[:read] < lengths.amax().expand(len(lengths), 1)",
+        "test_attention.py",
+    ),
+    Mutant(
+        "the pointing head is chosen anew at the first length shown",
+        "show/attention.py",
+        "trained = self.found[self.training.trained_length]",
+        "trained = self.found[self.lengths[0]]",
+        "test_attention.py",
+    ),
+    Mutant(
+        "outlines mark where the token read stands",
+        "show/heatmaps.py",
+        "sources[first + 1 :].tolist()",
+        "sources[first:-1].tolist()",
+        "test_attention.py",
+    ),
+    Mutant(
         "ALiBi slopes by the paper's formula for every head count",
         "biases.py",
         "return geometric + alibi_slopes(2 * full)[0::2][: heads - full]",

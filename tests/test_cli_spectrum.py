@@ -340,12 +340,12 @@ def test_a_plot_that_cannot_be_written_ends_with_an_error(call, tmp_path):
 
 
 def test_a_failed_plot_leaves_the_old_file(call, tmp_path, monkeypatch):
-    from longreach.show import drawing
+    from longreach.show import plot
 
     path = tmp_path / "a.svg"
     path.write_text("old")
     monkeypatch.setattr(
-        drawing.files.os, "fsync", lambda handle: (_ for _ in ()).throw(OSError("full"))
+        plot.files.os, "fsync", lambda handle: (_ for _ in ()).throw(OSError("full"))
     )
     code, _, err = call(*PLAIN, "--plot", path)
     assert (code, err) == (1, "failed: full\n")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import typer.main
 
@@ -32,14 +33,20 @@ def keys(model: type, path: str = "") -> Iterator[str]:
             yield path + name
 
 
-def surface() -> str:
-    """Everything that a user may come to rely on, a line each."""
-    lines = []
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    for verb, command in sorted(commands.items()):
+def verbs(group: Any, path: str = "") -> Iterator[str]:
+    """Every parameter of every verb, those of groups of verbs too."""
+    for verb, command in sorted(group.commands.items()):
+        if hasattr(command, "commands"):
+            yield from verbs(command, f"{path}{verb} ")
+            continue
         for parameter in command.params:
             spelt = "/".join(parameter.opts) if parameter.param_type_name == "option" else "<...>"
-            lines.append(f"cli {verb} {spelt}")
+            yield f"{path}{verb} {spelt}"
+
+
+def surface() -> str:
+    """Everything that a user may come to rely on, a line each."""
+    lines = [f"cli {line}" for line in verbs(typer.main.get_command(app))]
     lines += [f"row {name}" for name in ROW_FIELDS]
     lines += [f"study key {key}" for key in keys(Study)]
     for noun, table in (("scheme", SCHEMES), ("task", TASKS)):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import safetensors.numpy
+from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 
@@ -32,12 +33,13 @@ from .results import (
     Run,
     damaged,
     dump_rows,
+    read_json,
     read_run,
     sha256,
 )
-from .study import Evaluation, Training
+from .study import Evaluation, Training, explain
 from .tasks.base import Task
-from .train import build_model, build_task, train
+from .train import Network, build_model, build_task, train
 
 WORK = ".work"
 """Inside the runs folder: checkpoints, and run folders not yet whole."""
@@ -199,14 +201,35 @@ def remeasure(cell: Cell, task: Task) -> None:
     asked = settings(task, cell.lengths, cell.evaluation)
     if run.evaluation["evaluation"] == asked:
         return
-    model = build_model(cell.training, task)
-    try:
-        model.load_state_dict(load_file(cell.folder / WEIGHTS))
-    except Exception as error:
-        raise InputError(damaged(cell.folder / WEIGHTS, str(error).splitlines()[0])) from None
+    model = stored_model(cell.folder, cell.training, task)
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     rows, items = f"rows-{stamp}.jsonl", f"items-{stamp}.safetensors"
-    write_measured(cell, task, cell.folder, measured(cell, task, model.eval()), rows, items)
+    write_measured(cell, task, cell.folder, measured(cell, task, model), rows, items)
+
+
+def stored_training(folder: Path) -> Training:
+    """What the model of a run folder was trained as. Raises InputError if it is damaged."""
+    path = folder / TRAINING
+    try:
+        return Training.model_validate(read_json(path).get("training"))
+    except ValidationError as error:
+        raise InputError(damaged(path, explain(error, Training))) from None
+
+
+def stored_model(folder: Path, training: Training, task: Task) -> Network:
+    """The trained model of a run folder. Raises InputError if its weights are gone or damaged."""
+    path = folder / WEIGHTS
+    if not path.is_file():
+        raise InputError(
+            f"{path} is not there: results are recorded without weights. To have them, run the "
+            "study again into another folder"
+        )
+    model = build_model(training, task)
+    try:
+        model.load_state_dict(load_file(path))
+    except Exception as error:
+        raise InputError(damaged(path, str(error).splitlines()[0])) from None
+    return model.eval()
 
 
 def measured(cell: Cell, task: Task, model: Measurable) -> Measured:

@@ -6,11 +6,13 @@ import sys
 
 from ..errors import InputError, RunError
 from . import (
+    attention as attention,
     compare as compare,
     diagnose as diagnose,
     lab as lab,
     prescribe as prescribe,
     spectrum as spectrum,
+    tasks as tasks,
 )
 from .app import app, say
 

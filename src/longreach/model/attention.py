@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 
 import torch
 import torch.nn.functional as F
@@ -103,6 +104,37 @@ class Memory:
     mask: Float[Tensor, "batch 1 1 source"] | None
 
 
+@dataclass(frozen=True)
+class Sight:
+    """What one layer's attention is computed from; made in one place, whatever is asked of it.
+
+    queries, keys: rotated. mask: added to the logits. causal: whether later tokens are hidden from
+        each query, without a mask that says so.
+    """
+
+    queries: Float[Tensor, "batch heads queries head_dim"]
+    keys: Float[Tensor, "batch heads known head_dim"]
+    values: Float[Tensor, "batch heads known head_dim"]
+    mask: Float[Tensor, "1 mask_heads queries known"] | None
+    causal: bool
+
+    def seen(self) -> Float[Tensor, "batch heads queries head_dim"]:
+        """Values, averaged by the weights, which are never formed."""
+        return F.scaled_dot_product_attention(
+            self.queries, self.keys, self.values, attn_mask=self.mask, is_causal=self.causal
+        )
+
+    def weights(self) -> Float[Tensor, "batch heads queries known"]:
+        """How much each query looks at each key, in float32; the weights of a query sum to 1."""
+        logits = self.queries.float() @ self.keys.float().mT / sqrt(self.queries.shape[-1])
+        if self.mask is not None:
+            logits = logits + self.mask
+        if self.causal:
+            future = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).triu(1)
+            logits = logits.masked_fill(future, -torch.inf)
+        return logits.softmax(-1)
+
+
 class Attention(nn.Module):
     """Attention with fused projections and no biases in them: to one's own text, or to another.
 
@@ -159,6 +191,13 @@ class Attention(nn.Module):
         )
         return self.out(seen.transpose(1, 2).flatten(-2))  # type: ignore[no-any-return]
 
+    def weights(
+        self, x: Float[Tensor, "batch time width"], places: Places
+    ) -> Float[Tensor, "batch heads time time"]:
+        """How much every token looks at every other: of each head, what `forward` averages by."""
+        queries, keys, values = self._split(self.project(x), 3)
+        return self._sight(queries, keys, values, places, None).weights()
+
     def packed(
         self, x: Float[Tensor, "kept width"], places: Places, rows: Packed, *, asked: bool
     ) -> Float[Tensor, "queries width"]:
@@ -189,6 +228,17 @@ class Attention(nn.Module):
         places: Places,
         cache: LayerCache | None,
     ) -> Float[Tensor, "batch queries width"]:
+        seen = self._sight(queries, keys, values, places, cache).seen()
+        return seen.transpose(1, 2).flatten(-2)
+
+    def _sight(
+        self,
+        queries: Float[Tensor, "batch heads queries head_dim"],
+        keys: Float[Tensor, "batch heads time head_dim"],
+        values: Float[Tensor, "batch heads time head_dim"],
+        places: Places,
+        cache: LayerCache | None,
+    ) -> Sight:
         count = queries.shape[2]
         queries = places.scheme.rotate(queries, places.positions[-count:])
         if cache is None:
@@ -196,10 +246,7 @@ class Attention(nn.Module):
         else:
             keys, values = cache.extend(places.scheme, keys, values, places.keys)
         mask, causal = places.mask(count, queries.dtype)
-        seen = F.scaled_dot_product_attention(
-            queries, keys, values, attn_mask=mask, is_causal=causal
-        )
-        return seen.transpose(1, 2).flatten(-2)
+        return Sight(queries, keys, values, mask, causal)
 
     def _split(
         self, projected: Float[Tensor, "batch time parts_width"], parts: int

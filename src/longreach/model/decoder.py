@@ -95,6 +95,12 @@ class Block(nn.Module):
         seen = self.attention.packed(self._read(x, self.attention_norm), places, rows, asked=asked)
         return self._feed(self._add(seen, x[rows.chosen] if asked else x, self.attention_norm))
 
+    def weights(
+        self, x: Float[Tensor, "batch time width"], places: Places
+    ) -> Float[Tensor, "batch heads time time"]:
+        """How much every token looks at every other, by head."""
+        return self.attention.weights(self._read(x, self.attention_norm), places)
+
     def _read(self, x: Float[Tensor, "*any width"], norm: nn.Module) -> Float[Tensor, "*any width"]:
         return norm(x) if self.pre else x
 
@@ -183,6 +189,23 @@ class Decoder(nn.Module):
     ) -> Float[Tensor, "batch queries vocabulary"]:
         """After every token or the `last` so many, in float32, without gradients."""
         return self(tokens, last=last).float()  # type: ignore[no-any-return]
+
+    @torch.inference_mode()
+    def attention(
+        self, tokens: Int[Tensor, "batch time"]
+    ) -> list[Float[Tensor, "batch heads time time"]]:
+        """How much every token looks at every other, by layer and head, in float32.
+
+        Raises InputError for a position past the scheme's limit, if it has one.
+        """
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
+        x = self.scheme.embed(self.tokens(tokens), positions)
+        places = Places.of(self.scheme, positions, positions)
+        found = []
+        for block in self.blocks:
+            found.append(block.weights(x, places))  # type: ignore[operator]
+            x = block(x, places, last=None, cache=None)
+        return found
 
     @property
     def limit(self) -> int | None:

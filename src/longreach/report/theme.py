@@ -11,6 +11,9 @@ FONT = "system-ui, 'Segoe UI', 'Helvetica Neue', 'DejaVu Sans', Arial, sans-seri
 LIGHT = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#222222", "#E69F00", "#56B4E9"]
 DARK = ["#4A9FE0", "#F07F32", "#1FC498", "#DD93BC", "#EEEEEE", "#F0B429", "#9AD6FA"]
 SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right"]
+# From the paper's colour on, ever darker (lighter on dark paper): in grey they keep their order.
+LIGHT_SHADES = ["#ffffff", "#c6dbef", "#6baed6", "#2171b5", "#08214d"]
+DARK_SHADES = ["#1b1e22", "#1d4569", "#2f7fb8", "#7dbbe6", "#f2f8fd"]
 DASHES = [[1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [4, 2], [12, 3], [2, 4], [6, 2, 2, 2, 2, 2]]
 
 
@@ -22,13 +25,15 @@ def looks(count: int) -> tuple[list[str], list[list[int]]]:
     )
 
 
-def theme(*, paper: str, ink: str, muted: str, grid: str, colours: list[str]) -> dict[str, Any]:
+def theme(
+    *, paper: str, ink: str, muted: str, grid: str, colours: list[str], shades: list[str]
+) -> dict[str, Any]:
     """A Vega-Lite config. Specs hold none, so that one definition serves every paper."""
     return {
         "background": paper,
         "font": FONT,
         "view": {"stroke": None},
-        "range": {"category": colours},
+        "range": {"category": colours, "heatmap": shades},
         "axis": {
             "labelColor": ink,
             "titleColor": ink,
@@ -42,7 +47,14 @@ def theme(*, paper: str, ink: str, muted: str, grid: str, colours: list[str]) ->
         },
         "axisX": {"grid": False},
         "axisY": {"domain": False, "ticks": False, "labelPadding": 6},
-        "legend": {"labelColor": ink, "labelFontSize": 12, "symbolSize": 90, "labelLimit": 320},
+        "title": {"color": ink, "subtitleColor": muted},
+        "legend": {
+            "labelColor": ink,
+            "titleColor": ink,
+            "labelFontSize": 12,
+            "symbolSize": 90,
+            "labelLimit": 320,
+        },
         "style": {
             "name": {"color": ink, "fontSize": 12.5},
             # Drawn under a name that stands among lines, in the colour of the paper.
@@ -60,6 +72,20 @@ def theme(*, paper: str, ink: str, muted: str, grid: str, colours: list[str]) ->
 
 
 THEMES = {
-    "light": theme(paper="#ffffff", ink="#222222", muted="#6a6a6a", grid="#e9e9e6", colours=LIGHT),
-    "dark": theme(paper="#1b1e22", ink="#e6e6e3", muted="#a2a2a0", grid="#33373c", colours=DARK),
+    "light": theme(
+        paper="#ffffff",
+        ink="#222222",
+        muted="#6a6a6a",
+        grid="#e9e9e6",
+        colours=LIGHT,
+        shades=LIGHT_SHADES,
+    ),
+    "dark": theme(
+        paper="#1b1e22",
+        ink="#e6e6e3",
+        muted="#a2a2a0",
+        grid="#33373c",
+        colours=DARK,
+        shades=DARK_SHADES,
+    ),
 }

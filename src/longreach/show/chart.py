@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import altair as alt
-import vl_convert
 
-from ..report.figures import labelled
-from ..report.theme import SHAPES, THEMES, looks
-from .drawing import paged, write
+from ..report.theme import SHAPES, looks
+from . import plot
 from .spectrum import Sheet, numbered
 
 WIDTH = 720  # pixels of the files; the page takes the width that there is
@@ -29,7 +27,7 @@ def draw(sheet: Sheet, path: Path) -> None:
 
     Raises InputError for a suffix other than .svg, .png, .html, or a folder that is not there.
     """
-    write(path, lambda: svg(sheet), lambda: page(sheet))
+    plot.write(path, lambda: svg(sheet), lambda: page(sheet))
 
 
 def svg(sheet: Sheet) -> str:
@@ -47,15 +45,22 @@ def svg(sheet: Sheet) -> str:
         "spacing": 34,
         "padding": 12,
     }
-    version = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
-    drawn = vl_convert.vegalite_to_svg(together, vl_version=version, config=THEMES["light"])
-    return labelled(drawn, "spectrum", description(sheet))
+    return plot.drawn(together, "spectrum", description(sheet))
 
 
 def page(sheet: Sheet) -> str:
     """One HTML file that holds all it shows, and asks nothing of any network."""
-    specs = [panel | {"description": description(sheet), "padding": 8} for panel in panels(sheet)]
-    return paged(title(sheet), specs, captions(sheet), svg(sheet))
+    specs = [
+        panel | {"width": "container", "description": description(sheet), "padding": 8}
+        for panel in panels(sheet)
+    ]
+    return plot.page(
+        title=title(sheet),
+        description=description(sheet),
+        captions=captions(sheet),
+        specs=specs,
+        svg=svg(sheet),
+    )
 
 
 def title(sheet: Sheet) -> str:

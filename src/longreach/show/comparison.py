@@ -18,7 +18,8 @@ from ..report.lengths import chosen, ticks
 from ..report.picture import Picture
 from ..report.tables import Entry, Table, plain
 from ..report.theme import THEMES
-from .drawing import check as check, paged, write
+from . import plot
+from .plot import check as check
 
 WRAP = 88
 FEW = 2
@@ -110,7 +111,7 @@ def interval(signed: Any, found: Any) -> str:
 
 def draw(comparisons: Sequence[Comparison], path: Path) -> None:
     """Writes the plot in the form that the suffix names; raises InputError as `check` does."""
-    write(path, lambda: svg(comparisons), lambda: page(comparisons))
+    plot.write(path, lambda: svg(comparisons), lambda: page(comparisons))
 
 
 def panels(comparisons: Sequence[Comparison]) -> dict[str, list[Comparison]]:
@@ -216,11 +217,13 @@ def pixels(drawing: str, name: str) -> float:
 def page(comparisons: Sequence[Comparison]) -> str:
     """One HTML file that holds all it shows, and asks nothing of any network."""
     found = panels(comparisons)
-    return paged(
-        " and ".join(found) if len(found) < 2 else title_of_all(comparisons),
-        [spec(head, lines) for head, lines in found.items()],
-        [f"{head}. {caption(lines)}" for head, lines in found.items()],
-        svg(comparisons),
+    title = " and ".join(found) if len(found) < 2 else title_of_all(comparisons)
+    return plot.page(
+        title=title,
+        description=title,
+        captions=[f"{head}. {caption(lines)}" for head, lines in found.items()],
+        specs=[spec(head, lines) | {"width": "container"} for head, lines in found.items()],
+        svg=svg(comparisons),
     )
 
 

@@ -18,6 +18,9 @@ from ..table import nearest
 
 Metric = Literal["exact_match", "loss"]
 
+NOWHERE = -1
+"""Instead of a place: no earlier token is the source of this one."""
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -121,6 +124,14 @@ class Task(ABC):
         For exact match: the probability that a guess is wholly right that is drawn uniformly from
         the answers of sequences of that length. Rounds to 0 where it is below 1e-323.
         """
+
+    def sources(self, batch: Batch) -> Int[Tensor, "batch time"] | None:
+        """For every token the place in its row that the answer's rule takes it from, or NOWHERE.
+
+        Only scored tokens have one, and only where the rule leaves no choice. None for tasks whose
+        answers are not taken from places at all, or whose places cannot be told from the batch.
+        """
+        return None
 
     def render(self, tokens: Iterable[int] | Int[Tensor, " time"]) -> str:
         """The printed form of a sequence: its words, a space between two."""

@@ -6,9 +6,11 @@ from typing import Annotated, Literal
 
 import torch
 from annotated_types import Ge
+from jaxtyping import Int
+from torch import Tensor
 
-from .base import Batch
-from .frame import EOS, FIRST, Framed, at_least, framed, letters, one_of, words
+from .base import NOWHERE, Batch
+from .frame import EOS, FIRST, Framed, at_least, framed, letters, one_of, past_separator, words
 
 Form = Literal["plain", "repeated", "replace", "doubled"]
 
@@ -66,6 +68,13 @@ class Copy(Framed):
             between = torch.full((count, 1), end)
             return framed(string, torch.cat([string, between, string], dim=1))
         return framed(string, string)
+
+    def sources(self, batch: Batch) -> Int[Tensor, "batch time"] | None:
+        """Of the first copy. A second may be taken from either string, one symbol from anywhere."""
+        if self.form in ("repeated", "replace"):
+            return None
+        separator, past = past_separator(batch)
+        return torch.where((past > 0) & (past < separator), past, NOWHERE)
 
     def parts(self, length: int) -> tuple[int, int]:
         """The string, or the rule and the string; the string, or both with a mark between."""

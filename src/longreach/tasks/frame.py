@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..table import nearest
-from .base import Batch, Task
+from .base import NOWHERE, Batch, Task
 
 PAD, BOS, SEP, EOS = range(4)
 
@@ -111,6 +111,28 @@ def from_rows(rows: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Batch:
         unscored = [False] * (len(prompt) + 2)
         scored.append(unscored + [True] * (len(answer) + 1) + [False] * padding)
     return Batch(torch.tensor(tokens), torch.tensor(scored))
+
+
+def past_separator(batch: Batch) -> tuple[Int[Tensor, "batch 1"], Int[Tensor, "batch time"]]:
+    """Where each row's separator stands, and every place counted from there.
+
+    >>> past_separator(framed(torch.tensor([[5, 6]]), torch.tensor([[6, 5]])))[1].tolist()
+    [[-3, -2, -1, 0, 1, 2, 3]]
+    """
+    separator = (batch.tokens == SEP).byte().argmax(1, keepdim=True)
+    return separator, torch.arange(batch.tokens.shape[1]) - separator
+
+
+def first_held(batch: Batch) -> Int[Tensor, "batch time"]:
+    """The first place that holds the same token, for each scored one; NOWHERE if it is the first.
+
+    >>> first_held(framed(torch.tensor([[5, 6]]), torch.tensor([[6, 5]]))).tolist()
+    [[-1, -1, -1, -1, 2, 1, -1]]
+    """
+    tokens = batch.tokens
+    place = (tokens[:, :, None] == tokens[:, None, :]).byte().argmax(2)
+    earlier = place < torch.arange(tokens.shape[1])
+    return torch.where(batch.scored & earlier, place, NOWHERE)
 
 
 def shuffled(count: int, size: int, generator: torch.Generator) -> Int[Tensor, "count size"]:

@@ -7,10 +7,24 @@ from typing import Annotated
 
 import torch
 from annotated_types import Ge
+from jaxtyping import Int
+from torch import Tensor
 
 from ..errors import InputError
 from .base import Batch
-from .frame import BOS, EOS, FIRST, PAD, SEP, Framed, at_least, closed_up, shuffled, words
+from .frame import (
+    BOS,
+    EOS,
+    FIRST,
+    PAD,
+    SEP,
+    Framed,
+    at_least,
+    closed_up,
+    first_held,
+    shuffled,
+    words,
+)
 
 FILLERS = 16
 """Different filler tokens, if there is filler."""
@@ -80,6 +94,10 @@ class Mqar(Framed):
         unscored = torch.zeros(count, 2 * length + 2, dtype=torch.bool)
         scored = [unscored, answers.flatten(1), unscored[:, :1]]
         return closed_up(Batch(torch.cat(tokens, dim=1), torch.cat(scored, dim=1)))
+
+    def sources(self, batch: Batch) -> Int[Tensor, "batch time"]:
+        """Each value stands once before it is asked for."""
+        return first_held(batch)
 
     def parts(self, length: int) -> tuple[int, int]:
         """The pairs; the pairs in another order, and filler."""

@@ -6,10 +6,12 @@ from typing import Annotated
 
 import torch
 from annotated_types import Ge, Le
+from jaxtyping import Int
+from torch import Tensor
 
 from ..errors import InputError
 from .base import Batch
-from .frame import EOS, FIRST, Framed, at_least, framed, words
+from .frame import EOS, FIRST, Framed, at_least, first_held, framed, words
 
 
 class Needle(Framed):
@@ -68,6 +70,10 @@ class Needle(Framed):
         hay = filler.gather(1, (column - 2 * (column > before)).clamp(0, length - 1))
         hay = torch.where(column == before, key, torch.where(column == before + 1, value, hay))
         return framed(torch.cat([hay, key], dim=1), value)
+
+    def sources(self, batch: Batch) -> Int[Tensor, "batch time"]:
+        """Each value stands once before it is asked for."""
+        return first_held(batch)
 
     def parts(self, length: int) -> tuple[int, int]:
         """Filler, the needle and its key; the value."""

@@ -6,9 +6,11 @@ from functools import cache
 from math import comb
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from ..errors import InputError
-from .base import Batch, Task
+from .base import NOWHERE, Batch, Task
 from .frame import letters
 
 FIRST_SYMBOL = 2
@@ -67,6 +69,15 @@ class Recall(Task):
         scored = torch.zeros_like(whole, dtype=torch.bool)
         scored[:, -1] = True
         return Batch(whole, scored)
+
+    def sources(self, batch: Batch) -> Int[Tensor, "batch time"] | None:
+        """The place after the query's first; in the ambiguous form it cannot be told."""
+        if self.ambiguous:
+            return None
+        query = batch.tokens[:, -2:-1]
+        found = torch.full_like(batch.tokens, NOWHERE)
+        found[:, -1] = (batch.tokens == query).byte().argmax(1) + 1
+        return found
 
     def total(self, length: int) -> int:
         """What is read, and the answer."""

@@ -6,9 +6,11 @@ from typing import Annotated, Literal
 
 import torch
 from annotated_types import Ge
+from jaxtyping import Int
+from torch import Tensor
 
-from .base import Batch
-from .frame import EOS, FIRST, Framed, at_least, framed, letters, one_of, words
+from .base import NOWHERE, Batch
+from .frame import EOS, FIRST, Framed, at_least, framed, letters, one_of, past_separator, words
 
 Form = Literal["plain", "doubled", "then_forward"]
 
@@ -54,6 +56,11 @@ class Reverse(Framed):
             second = answer if self.form == "doubled" else string
             answer = torch.cat([answer, between, second], dim=1)
         return framed(string, answer)
+
+    def sources(self, batch: Batch) -> Int[Tensor, "batch time"]:
+        """Of the first string written. A second may be taken from either of those before it."""
+        separator, past = past_separator(batch)
+        return torch.where((past > 0) & (past < separator), separator - past, NOWHERE)
 
     def parts(self, length: int) -> tuple[int, int]:
         """The string; the string, or two with a mark between."""
