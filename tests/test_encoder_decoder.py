@@ -666,7 +666,7 @@ def test_broken_off_in_a_training_it_resumes_to_the_same_bits(whole, tmp_path, m
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["copy", "reverse"])
 def test_it_learns_to_write_six_symbols(task):
-    """In 500 steps; 100 % was seen of both."""
+    """In 500 steps."""
     asked = study(
         task=('"copy"', f'"{task}"'),
         length=("trained_length = 5", "trained_length = 6"),
