@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import multiprocessing
+import os
 import socket
 import sys
 from pathlib import Path
@@ -160,6 +162,14 @@ def test_a_corpus_is_shipped_to_a_node_that_has_none_and_another_is_refused(
     (placed / "train.npy").write_bytes(tokens)
     with pytest.raises(InputError, match="is not the one that this study was planned with"):
         travels.install()
+
+
+def test_a_driver_gone_in_the_middle_of_a_word_is_lost():
+    ours, theirs = multiprocessing.Pipe()
+    os.write(theirs.fileno(), b"\0\0\1\0half")
+    theirs.close()
+    assert cluster._heard(ours) == cluster._heard(ours) == ("lost",)
+    ours.close()
 
 
 def test_progress_is_the_last_that_was_told():

@@ -101,7 +101,14 @@ class Cluster:
         lost = False
         try:
             while waiting:
-                kind, *told = ours.recv()
+                kind, *told = _heard(ours)
+                if kind == "lost":
+                    lost = True
+                    raise RunError(
+                        "the Ray cluster was lost. What was finished is kept; the same command "
+                        "continues when the cluster is back, and so does --where local. "
+                        f"{log} says what Ray said"
+                    )
                 if kind == "ends":
                     raise told[0]
                 if kind == "says":
@@ -121,12 +128,6 @@ class Cluster:
                         advance(cell.training.training.steps - known[digest])
                         known[digest] = cell.training.training.steps
                     yield Outcome(cell, _land(cell, found))
-        except EOFError:
-            lost = True
-            raise RunError(
-                "the Ray cluster was lost. What was finished is kept; the same command continues "
-                f"when the cluster is back, and so does --where local. {log} says what Ray said"
-            ) from None
         finally:
             # The driver takes the end of the pipe for the word to stop.
             ours.close()
@@ -135,6 +136,15 @@ class Cluster:
             driver.join()
             if not lost:
                 log.unlink(missing_ok=True)
+
+
+def _heard(line: Connection) -> tuple[Any, ...]:
+    """The next word of the driver; "lost" if it is gone, perhaps in the middle of one."""
+    try:
+        word: tuple[Any, ...] = line.recv()
+        return word
+    except (EOFError, OSError):
+        return ("lost",)
 
 
 def _land(cell: Cell, found: Mapping[str, bytes]) -> OSError | InputError | None:
@@ -178,6 +188,7 @@ def _drive(
     except InputError as error:
         line.send(("ends", error))
     finally:
+        line.close()  # First: of a cluster that is lost, Ray may take its leave slowly.
         # Ends what this driver has begun on the cluster, and nothing else there.
         ray.shutdown()
 
