@@ -688,3 +688,20 @@ def test_an_example_is_printed_with_its_ceiling_and_chance(call):
 )
 def test_wrong_questions_about_tasks_are_refused(call, arguments, parts):
     refused(call("tasks", "show", *arguments), *parts)
+
+
+def test_the_pointing_head_is_that_of_the_trained_length_where_others_have_another():
+    from types import SimpleNamespace
+
+    from longreach.show.attention import Gaze
+
+    best = {5: Head(0, 1), 9: Head(1, 0)}
+    gaze = Gaze(
+        digest="",
+        training=SimpleNamespace(trained_length=5),
+        task=TASKS["copy"](),
+        limit=None,
+        lengths=(9,),
+        found={length: SimpleNamespace(best=head) for length, head in best.items()},
+    )
+    assert gaze.pointer == Head(0, 1)
