@@ -345,10 +345,11 @@ def test_a_failed_plot_leaves_the_old_file(call, tmp_path, monkeypatch):
     path = tmp_path / "a.svg"
     path.write_text("old")
     monkeypatch.setattr(
-        plot.files.os, "fsync", lambda handle: (_ for _ in ()).throw(OSError("full"))
+        plot.files.os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "disk full"))
     )
     code, _, err = call(*PLAIN, "--plot", path)
-    assert (code, err) == (1, "failed: full\n")
+    assert code == 1
+    assert err == f"failed: [Errno 28] disk full: '{path}'\n"
     assert path.read_text() == "old"
     assert [each.name for each in tmp_path.iterdir()] == ["a.svg"]
 

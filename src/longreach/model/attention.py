@@ -115,7 +115,7 @@ class Sight:
     queries: Float[Tensor, "batch heads queries head_dim"]
     keys: Float[Tensor, "batch heads known head_dim"]
     values: Float[Tensor, "batch heads known head_dim"]
-    mask: Float[Tensor, "1 mask_heads queries known"] | None
+    mask: Float[Tensor, "mask_batch mask_heads mask_queries known"] | None
     causal: bool
 
     def seen(self) -> Float[Tensor, "batch heads queries head_dim"]:
