@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import textwrap
 
+from .ranking import ranked_tasks
 from .summarise import Summary
-from .tables import plain, score_table
-from .verdict import verdict
+from .tables import past_trained_table, plain, ranking_table, score_table
+from .verdict import overall, verdict
 from .wording import progress
 
 WIDTH = 88
@@ -16,6 +17,14 @@ def text(summary: Summary) -> str:
     """The text of it: page and summary.md have the rest."""
     study = summary.results.plan["study"]
     parts = [wrapped(f"{study['name']}: {study['question']}")]
+    if tasks := ranked_tasks(summary):
+        parts.append(wrapped(overall(summary)))
+        for table in (
+            ranking_table(tasks, summary.curves),
+            past_trained_table(tasks, summary.curves),
+        ):
+            if table:
+                parts.append(f"{wrapped(table.title)}\n{plain(table)}")
     for task in summary.tasks:
         first, *rest = verdict(task) or [""]
         parts.append("\n".join(map(wrapped, (f"{task.label}: {first}", *rest))))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any
 
-from . import endings
+from . import endings, ranking
 from .aggregate import Aggregate
 from .charts import chart, rounded
 from .lengths import chosen
@@ -24,6 +24,9 @@ CSV_COLUMNS = (
     "scheme", "repair", "evaluation_length", "first_position", "last_position", "mean", "sd",
     "low", "high", "least", "most", "seeds", "count", "status",
 )  # fmt: skip
+
+ACROSS = "across tasks"
+"""What stands in place of a task where a figure is about them all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +55,9 @@ class Figure:
 
 
 def figures(summary: Summary) -> list[Figure]:
-    """All figures, task by task; the training losses last."""
-    found = [
+    """All figures: those across tasks, then task by task; the training losses last."""
+    found = ranking_figures(summary)
+    found += [
         endings_figure(task) if metric == endings.NAME else score_figure(summary, task, metric)
         for task in summary.tasks
         for metric in task.metrics
@@ -110,6 +114,50 @@ def labelled(svg: str, name: str, description: str) -> str:
         new = f"{name}-{number}"
         svg = svg.replace(f'id="{old}"', f'id="{new}"').replace(f"url(#{old})", f"url(#{new})")
     return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(description)}" ', 1)
+
+
+def ranking_figures(summary: Summary) -> list[Figure]:
+    """How schemes rank across tasks, and the scores behind it; none if the tasks are too few."""
+    tasks = ranking.ranked_tasks(summary)
+    if not tasks:
+        return []
+    ranked = ranking.ranking(tasks, summary.curves)
+    past = ranking.past_trained(tasks)
+    found = []
+    if ranked:
+        told = "; ".join(f"{r.curve} {r.mean:.2f} [{r.low:.2f}, {r.high:.2f}]" for r in ranked)
+        columns = ("curve", "mean", "low", "high", "slighted", "favoured", "queries")
+        found.append(
+            Figure(
+                name=slug(f"across-tasks-{ranking.RANKS}"),
+                task=ACROSS,
+                metric=ranking.RANKS,
+                title="Mean reciprocal rank past the trained length",
+                caption=ranking.RANKS_READING,
+                description=f"Dots with intervals, mean reciprocal rank over tasks: {told}.",
+                spec=ranking.ranks_chart(ranked, summary.curves),
+                data=as_csv(columns, ([getattr(r, key) for key in columns] for r in ranked)),
+            )
+        )
+    said = []
+    for task in tasks:
+        mine = [f"{p.curve} {p.mean:.1%}" for p in past if p.task == task.label]
+        said.append(f"{task.label}: {', '.join(mine)}")
+    columns = ("task", "curve", "mean", "least", "most", "seeds", "chance")
+    found.append(
+        Figure(
+            name=slug(f"across-tasks-{ranking.SCORES}"),
+            task=ACROSS,
+            metric=ranking.SCORES,
+            title="Exact match past the trained length",
+            caption=ranking.SCORES_READING,
+            description="Table in shades of exact match past the trained length. "
+            + "; ".join(said),
+            spec=ranking.scores_chart(past, summary.curves),
+            data=as_csv(columns, ([getattr(p, key) for key in columns] for p in past)),
+        )
+    )
+    return found
 
 
 def score_figure(summary: Summary, task: Task, name: str) -> Figure:

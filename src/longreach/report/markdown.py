@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .figures import Figure
+from .figures import ACROSS, Figure
 from .metrics import metric_of
+from .ranking import RANKS, SCORES, ranked_tasks
 from .summarise import Summary
-from .tables import Table, difference_table, escape, markdown, run_table, score_table
-from .verdict import verdict
+from .tables import (
+    Table,
+    difference_table,
+    escape,
+    markdown,
+    past_trained_table,
+    ranking_table,
+    run_table,
+    score_table,
+)
+from .verdict import overall, verdict
 from .wording import methods, progress, provenance, settings
 
 
@@ -16,11 +26,19 @@ def text(summary: Summary, figures: Iterable[Figure], folder: str) -> str:
     """The text of summary.md; figures are linked as files in the folder beside it."""
     study = summary.results.plan["study"]
     drawn = {(figure.task, figure.metric): figure for figure in figures}
-    parts = [f"# {escape(study['name'])}", escape(study["question"])]
+    parts = [f"# {escape(study['name'])}", escape(study["question"]), escape(overall(summary))]
     parts += [
         f"**{escape(task.label)}**: {escape(' '.join(verdict(task)))}" for task in summary.tasks
     ]
     parts += [escape(line) for line in progress(summary)]
+    if tasks := ranked_tasks(summary):
+        parts += ["## Across tasks"]
+        tables = (ranking_table(tasks, summary.curves), past_trained_table(tasks, summary.curves))
+        for name, table in zip((RANKS, SCORES), tables, strict=True):
+            if figure := drawn.get((ACROSS, name)):
+                parts += [image(figure, folder), escape(figure.caption)]
+            if table:
+                parts += titled(table)
     for task in summary.tasks:
         parts += [f"## {escape(task.label)}", escape(task.note)]
         for metric in task.metrics:

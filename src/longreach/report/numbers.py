@@ -8,12 +8,14 @@ from typing import Any
 
 from longreach.results import FORMAT
 
+from .ranking import past_trained, ranked_tasks, ranking
 from .summarise import Finished, Summary
 
 
 def text(summary: Summary) -> str:
     """The text of study.json; plain JSON, so no NaN."""
     plan = summary.results.plan
+    tasks = ranked_tasks(summary)
     content = {
         "format": FORMAT,
         "study": plan["study"],
@@ -23,6 +25,8 @@ def text(summary: Summary) -> str:
         "aggregates": [asdict(found) for task in summary.tasks for found in task.aggregates],
         "over_trained": [asdict(found) for task in summary.tasks for found in task.over_trained],
         "changes": [asdict(found) for task in summary.tasks for found in task.changes],
+        "ranking": [asdict(found) for found in ranking(tasks, summary.curves)],
+        "past_trained_length": [asdict(found) for found in past_trained(tasks)],
         "differences": [asdict(found) for task in summary.tasks for found in task.differences],
     }
     return json.dumps(content, indent=1, allow_nan=False) + "\n"

@@ -8,12 +8,19 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from .figures import Figure
+from .figures import ACROSS, Figure
 from .metrics import metric_of
+from .ranking import RANKS, SCORES, ranked_tasks
 from .summarise import Summary, Task
-from .tables import difference_table, run_table, score_table
+from .tables import (
+    difference_table,
+    past_trained_table,
+    ranking_table,
+    run_table,
+    score_table,
+)
 from .theme import THEMES
-from .verdict import verdict
+from .verdict import overall, verdict
 from .wording import methods, progress, provenance, settings
 
 TEMPLATE = Path(__file__).with_name("page.html")
@@ -32,6 +39,8 @@ def text(summary: Summary, figures: Iterable[Figure]) -> str:
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         name=study["name"],
         question=study["question"],
+        overall=overall(summary),
+        across=across_section(summary, drawn),
         verdicts=[(task.label, verdict(task)) for task in summary.tasks],
         progress=progress(summary),
         tasks=[task_section(task, drawn) for task in summary.tasks],
@@ -44,6 +53,19 @@ def text(summary: Summary, figures: Iterable[Figure]) -> str:
         themes=THEMES,
         bundle=bundle(),
     )
+
+
+def across_section(summary: Summary, drawn: dict[tuple[str, str], Figure]) -> list[dict[str, Any]]:
+    """What the page shows across tasks: figures with their tables."""
+    tasks = ranked_tasks(summary)
+    if not tasks:
+        return []
+    tables = (ranking_table(tasks, summary.curves), past_trained_table(tasks, summary.curves))
+    return [
+        {"title": figure.title, "figure": figure, "table": table}
+        for name, table in zip((RANKS, SCORES), tables, strict=True)
+        if (figure := drawn.get((ACROSS, name)))
+    ]
 
 
 def task_section(task: Task, drawn: dict[tuple[str, str], Figure]) -> dict[str, Any]:

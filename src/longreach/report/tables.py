@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from .aggregate import Aggregate
 from .lengths import MOST, chosen
 from .metrics import Metric, metric_of
+from .ranking import past_trained, ranking
 from .summarise import Summary, Task
 
 NOTHING = "–"  # noqa: RUF001 - a dash is what it is
@@ -191,6 +192,50 @@ def difference_table(task: Task) -> Table | None:
         f"{reference} is the first scheme{' measured at every length' if everywhere else ''}"
         + some.replace("the numbers of the figure", "study.json"),
         columns=("scheme", *map(str, lengths)),
+        rows=tuple(body),
+    )
+
+
+def ranking_table(tasks: list[Task], curves: list[str]) -> Table | None:
+    """The schemes by mean reciprocal rank; None if no task has them all."""
+    found = ranking(tasks, curves)
+    if not found:
+        return None
+    return Table(
+        title=f"Mean reciprocal rank past the trained length, over {len(tasks)} tasks and "
+        f"{found[0].queries} pairs of task and seed, with a 95% interval over tasks",
+        columns=("scheme", "mean", "interval", "every tie lost", "every tie won"),
+        rows=tuple(
+            (
+                Entry(each.curve),
+                Entry(f"{each.mean:.3f}"),
+                Entry(f"[{each.low:.3f}, {each.high:.3f}]"),
+                Entry(f"{each.slighted:.3f}"),
+                Entry(f"{each.favoured:.3f}"),
+            )
+            for each in found
+        ),
+    )
+
+
+def past_trained_table(tasks: list[Task], curves: list[str]) -> Table:
+    """Exact match past the trained length: tasks down, schemes and chance across."""
+    metric = metric_of("exact_match")
+    found = {(each.task, each.curve): each for each in past_trained(tasks)}
+    body = []
+    for task in tasks:
+        mine = [found.get((task.label, curve)) for curve in curves]
+        shown = {metric.cell(each.mean) for each in mine if each}
+        best = max(shown, key=float) if len(shown) > 1 else None
+        entries = [
+            Entry(text := metric.cell(each.mean), text == best) if each else Entry(NOTHING)
+            for each in mine
+        ]
+        chance = next((each.chance for each in mine if each), 0.0)
+        body.append((Entry(task.label), *entries, Entry(metric.cell(chance))))
+    return Table(
+        title="Exact match past the trained length (%), mean over lengths and seeds",
+        columns=("task", *curves, "chance"),
         rows=tuple(body),
     )
 

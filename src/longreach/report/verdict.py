@@ -6,10 +6,18 @@ from collections.abc import Iterable
 
 from .aggregate import Difference
 from .metrics import metric_of
-from .summarise import REACH_NATS, REACH_SHARE, Task
+from .ranking import ranked_tasks, ranking, sentence
+from .summarise import REACH_NATS, REACH_SHARE, Summary, Task
 
 HALF = 0.5
 """Share of the ceiling that a scheme must score where schemes are compared."""
+
+
+def overall(summary: Summary) -> str:
+    """How schemes rank across tasks; nothing if tasks are too few to say."""
+    tasks = ranked_tasks(summary)
+    found = ranking(tasks, summary.curves) if tasks else []
+    return sentence(found, len(tasks)) if found else ""
 
 
 def verdict(task: Task) -> list[str]:
