@@ -22,7 +22,7 @@ LAYERS = [
     ["schemes", "corpora"],
     ["model", "tasks"],
     ["study", "measure", "report"],
-    ["train", "progress"],
+    ["train", "progress", "held_out"],
     ["evaluate"],
     ["cell"],
     ["where"],

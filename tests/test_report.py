@@ -28,7 +28,7 @@ from longreach.report.picture import Picture, spread
 from longreach.report.summarise import Summary, finish, reach_of, summarise
 from longreach.report.tables import Entry, difference_table, markdown, score_table
 from longreach.report.verdict import verdict
-from longreach.report.wording import flags, methods
+from longreach.report.wording import flags, methods, seen_in_training
 from longreach.results import Results, Row
 
 from .report_fixture import write_runs
@@ -878,3 +878,21 @@ def test_the_page_in_a_browser(folder, width, scheme):
     assert all(label.startswith("Line chart of") for label in labels)
     assert csv.startswith("scheme,repair,evaluation_length")
     assert png.startswith(b"\x89PNG")
+
+
+def test_it_says_which_evaluated_sequences_training_had_met(tmp_path):
+    options = dict(schemes=("rope",), tasks=("copy",), seeds=(0, 1), lengths=(63, 64, 65))
+    folder = write_runs(tmp_path / "runs", **options)
+    assert seen_in_training(summarise(Results.read(folder)).tasks[0]) == ""  # not counted then
+    for share, path in zip((1.0, 0.5), sorted(folder.glob("*/training.json")), strict=True):
+        about = json.loads(path.read_text())
+        about["summary"]["seen"] = {"1": 1.0, "2": 1.0, "3": share, "4": 0.0, "5": 0.0}
+        path.write_text(json.dumps(about))
+    report.write(folder)
+    said = (
+        "Of the evaluated sequences, training had met: all at 1 to 2, 75.0% at 3, none at 4 to 5; "
+        "where it had, a score says nothing of new ones."
+    )
+    assert seen_in_training(summarise(Results.read(folder)).tasks[0]) == said
+    for name in (report.PAGE, report.SUMMARY):
+        assert said in (folder / name).read_text(encoding="utf-8")

@@ -18,10 +18,11 @@ import torch
 
 from longreach.cell import Cell, fulfil
 from longreach.errors import InputError, RunError
+from longreach.held_out import HeldOut, fingerprints
 from longreach.results import Results
 from longreach.run import run, trainings
 from longreach.study import Study
-from longreach.train import Progress, build_task, fingerprints, rate, train
+from longreach.train import Progress, build_task, rate, train
 
 from .conftest import TINY
 
@@ -316,11 +317,15 @@ def test_training_sequences_that_are_also_evaluated_are_counted():
     sample = task.sample
     task.sample = lambda *given: seen.append(sample(*given)) or seen[-1]  # type: ignore[method-assign]
     held = torch.randint(0, 24, (10, 9), generator=torch.Generator().manual_seed(0))
-    _, progress = train(training, task, held_out=held)
-    assert progress.overlap == 0
-    held = torch.cat([held, seen[1].tokens[:3]])
-    _, progress = train(training, build_task(training), held_out=held)
+    length = training.trained_length
+    _, progress = train(training, task, held_out=HeldOut({length: held}))
+    assert (progress.overlap, progress.seen) == (0, [])
+    # Three that training meets, one of them twice; and one that is asked for at another length.
+    held = torch.cat([held, seen[1].tokens[:3], seen[1].tokens[:1]])
+    asked = HeldOut({length - 1: seen[2].tokens[:1], length: held})
+    _, progress = train(training, build_task(training), held_out=asked)
     assert progress.overlap == 3
+    assert asked.seen(progress.seen) == {length - 1: 1.0, length: 4 / 14}
     assert len(set(fingerprints(torch.cat([batch.tokens for batch in seen])).tolist())) == 24
     assert isinstance(progress, Progress)
 

@@ -21,6 +21,7 @@ from safetensors.torch import load_file, save
 from . import files
 from .errors import InputError
 from .evaluate import evaluate, sample, settings
+from .held_out import HeldOut
 from .measure.measured import Measurable, Measured
 from .results import (
     EVALUATION,
@@ -145,15 +146,7 @@ def fulfil(cell: Cell, tell: Callable[[int, float], None], until: int | None = N
     if cell.trained:
         remeasure(cell, task)
         return True
-    started = time.monotonic()
-    held_out = None
-    if task.metric == "exact_match":
-        held_out = sample(
-            task,
-            cell.training.task.label,
-            cell.training.trained_length,
-            cell.evaluation.sequences,
-        ).tokens
+    held_out = held_out_of(cell, task)
     model, progress = train(
         cell.training,
         task,
@@ -164,6 +157,7 @@ def fulfil(cell: Cell, tell: Callable[[int, float], None], until: int | None = N
     )
     if progress.step < cell.training.training.steps:
         return False
+    started = time.monotonic()
     whole = cell.work / "run"
     shutil.rmtree(whole, ignore_errors=True)
     whole.mkdir(parents=True)
@@ -179,12 +173,13 @@ def fulfil(cell: Cell, tell: Callable[[int, float], None], until: int | None = N
         "training": cell.training.model_dump(mode="json"),
         "provenance": {
             **provenance(cell.command, cell.made_with),
-            "seconds": round(time.monotonic() - started, 1),
+            "seconds": round(progress.seconds + time.monotonic() - started, 1),
         },
         "summary": {
             "parameters": sum(p.numel() for p in model.parameters()),
             "final_loss": progress.log[-1]["loss"],
-            "overlap": progress.overlap if held_out is not None else None,
+            "overlap": None if held_out is None else progress.overlap,
+            "seen": None if held_out is None else held_out.seen(progress.seen),
         },
         "sha256": {WEIGHTS: sha256(whole / WEIGHTS)},
     }
@@ -193,6 +188,21 @@ def fulfil(cell: Cell, tell: Callable[[int, float], None], until: int | None = N
     files.sync(cell.out)
     shutil.rmtree(cell.work, ignore_errors=True)
     return True
+
+
+def held_out_of(cell: Cell, task: Task) -> HeldOut | None:
+    """What will be evaluated, at the lengths trained at; None where the text is split instead."""
+    if task.metric != "exact_match":
+        return None
+    training = cell.training
+    shortest = training.training.shortest or training.trained_length
+    return HeldOut(
+        {
+            length: sample(task, training.task.label, length, cell.evaluation.sequences).tokens
+            for length in cell.lengths
+            if shortest <= length <= training.trained_length
+        }
+    )
 
 
 def remeasure(cell: Cell, task: Task) -> None:

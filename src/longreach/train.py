@@ -13,13 +13,14 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
 from . import files
 from .errors import InputError, RunError
+from .held_out import HeldOut
 from .model.decoder import Decoder, DecoderShape
 from .model.encoder_decoder import EncoderDecoder, Frame
 from .model.rows import Packed
@@ -131,10 +132,16 @@ def draw(task: Task, training: Training, data: torch.Generator) -> Batch:
 
 @dataclass
 class Progress:
-    """Where a training stands: what a checkpoint holds besides tensors."""
+    """Where a training stands: what a checkpoint holds besides tensors.
+
+    overlap: training sequences that are also evaluated at the trained length. seen: which of the
+    evaluated ones training has met, by their places in HeldOut. seconds: spent so far.
+    """
 
     step: int = 0
     overlap: int = 0
+    seen: list[int] = field(default_factory=list)
+    seconds: float = 0.0
     log: list[dict[str, int | float]] = field(default_factory=list)
     pending: list[float] = field(default_factory=list)
 
@@ -143,15 +150,14 @@ def train(
     training: Training,
     task: Task,
     *,
-    held_out: Int[Tensor, "sequences time"] | None = None,
+    held_out: HeldOut | None = None,
     checkpoint: Path | None = None,
     until: int | None = None,
     tell: Callable[[int, float], None] = lambda step, loss: None,
 ) -> tuple[Network, Progress]:
     """Trains a model; returns it with its log (step, loss, learning_rate) and overlap.
 
-    held_out: evaluation sequences of the trained length; how many training sequences are among
-        them is counted as the overlap.
+    held_out: the sequences that will be evaluated, so that those met in training are counted.
     checkpoint: a file kept up to date while training, and gone on from if it is there; the weights
         that come out are the same, bit for bit, as without an interruption.
     until: stop after so many steps in all, with a checkpoint, though the recipe has more.
@@ -171,14 +177,23 @@ def train(
     if checkpoint is not None:
         progress = restore(checkpoint, model, optimizer, data) or progress
     every = max(1, recipe.steps // LOG_POINTS)
-    held = None if held_out is None else fingerprints(held_out)
+    seen = set(progress.seen)
+    begun = time.monotonic() - progress.seconds
     saved = time.monotonic()
+
+    def kept() -> Progress:
+        progress.seen = sorted(seen)
+        progress.seconds = time.monotonic() - begun
+        return progress
+
     model.train()
     while progress.step < min(until or recipe.steps, recipe.steps):
         optimizer.param_groups[0]["lr"] = rate(recipe, progress.step)
         batch = draw(task, training, data)
-        if held is not None:
-            progress.overlap += int(torch.isin(fingerprints(batch.tokens), held).sum())
+        if held_out is not None:
+            met = held_out.among(batch.tokens)
+            progress.overlap += int(held_out.at_trained[met].sum())
+            seen.update(met.tolist())
         loss = batch_loss(model, batch)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -197,21 +212,12 @@ def train(
         if progress.step % every == 0 or progress.step == recipe.steps:
             note(progress, optimizer.param_groups[0]["lr"])
         if checkpoint is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
-            keep(checkpoint, model, optimizer, data, progress)
+            keep(checkpoint, model, optimizer, data, kept())
             saved = time.monotonic()
         tell(progress.step, value)
     if checkpoint is not None and progress.step < recipe.steps:
-        keep(checkpoint, model, optimizer, data, progress)
-    return model.eval(), progress
-
-
-def fingerprints(tokens: Int[Tensor, "batch time"]) -> Int[Tensor, " batch"]:
-    """A 64-bit number for each sequence (a polynomial in its tokens, overflow wanted).
-
-    Token 0 behind a sequence, with which shorter ones are filled up, leaves it what it is.
-    """
-    powers = torch.full((tokens.shape[1],), 6364136223846793005).cumprod(0)
-    return (tokens * powers).sum(1)
+        keep(checkpoint, model, optimizer, data, kept())
+    return model.eval(), kept()
 
 
 def note(progress: Progress, learning_rate: float) -> None:

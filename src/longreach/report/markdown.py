@@ -19,7 +19,7 @@ from .tables import (
     score_table,
 )
 from .verdict import overall, verdict
-from .wording import methods, progress, provenance, settings
+from .wording import methods, progress, provenance, seen_in_training, settings
 
 
 def text(summary: Summary, figures: Iterable[Figure], folder: str) -> str:
@@ -40,7 +40,7 @@ def text(summary: Summary, figures: Iterable[Figure], folder: str) -> str:
             if table:
                 parts += titled(table)
     for task in summary.tasks:
-        parts += [f"## {escape(task.label)}", escape(task.note)]
+        parts += [f"## {escape(task.label)}", escape(task.note), escape(seen_in_training(task))]
         for metric in task.metrics:
             if figure := drawn.get((task.label, metric)):
                 parts += [image(figure, folder), escape(figure.caption)]

@@ -21,7 +21,7 @@ from .tables import (
 )
 from .theme import THEMES
 from .verdict import overall, verdict
-from .wording import methods, progress, provenance, settings
+from .wording import methods, progress, provenance, seen_in_training, settings
 
 TEMPLATE = Path(__file__).with_name("page.html")
 
@@ -73,6 +73,7 @@ def task_section(task: Task, drawn: dict[tuple[str, str], Figure]) -> dict[str, 
     return {
         "label": task.label,
         "note": task.note,
+        "seen": seen_in_training(task),
         "parts": [
             {
                 "title": metric_of(metric).title,

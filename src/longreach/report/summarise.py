@@ -62,6 +62,7 @@ class Task:
 
     shortest: of the lengths trained at, where they were drawn from a range. over_trained: where
     they were, the mean over the lengths of that range.
+    seen: the share of the evaluated sequences that training met, by length, where it was counted.
     changes: against the trained length, where loss is measured; as aggregates of the metric
     "change".
     """
@@ -72,6 +73,7 @@ class Task:
     ceiling: Mapping[int, float]
     chance: Mapping[int, float]
     note: str
+    seen: Mapping[int, float]
     shortest: int | None
     trained_length: int
     curves: tuple[str, ...]
@@ -207,6 +209,7 @@ def summarise_task(label: str, runs: list[Run], shortest: int | None = None) -> 
         ceiling=ceiling,
         chance={int(length): float(value) for length, value in about["chance"].items()},
         note=str(about["note"]),
+        seen=seen_in_training(runs),
         shortest=shortest,
         trained_length=trained_length,
         curves=tuple(dict.fromkeys(curve_of(row.scheme, row.repair) for row in rows)),
@@ -220,6 +223,15 @@ def summarise_task(label: str, runs: list[Run], shortest: int | None = None) -> 
             if run.rows
         ),
     )
+
+
+def seen_in_training(runs: Iterable[Run]) -> dict[int, float]:
+    """Mean over runs of the share of evaluated sequences that training met, by length."""
+    found: dict[int, list[float]] = {}
+    for run in runs:
+        for length, share in (run.training["summary"].get("seen") or {}).items():
+            found.setdefault(int(length), []).append(float(share))
+    return {length: sum(shares) / len(shares) for length, shares in sorted(found.items())}
 
 
 def over_trained(

@@ -13,6 +13,7 @@ from .summarise import (
     REACH_SHARE,
     Finished,
     Summary,
+    Task,
     shortest_trained,
 )
 from .verdict import listed
@@ -62,6 +63,26 @@ def flags(flagged: Iterable[Finished]) -> list[str]:
         scored = least if least == most else f"{least} to {most}"
         said.append(f"{scheme} on {task}, seed{'s' if len(runs) > 1 else ''} {seeds} ({scored})")
     return said
+
+
+def seen_in_training(task: Task) -> str:
+    """How many of the evaluated sequences training had met, length by length."""
+    if not task.seen:
+        return ""
+    groups: list[tuple[str, list[int]]] = []
+    for length, share in task.seen.items():
+        text = "none" if share == 0 else "all" if share == 1 else f"{share:.1%}"
+        if groups and groups[-1][0] == text:
+            groups[-1][1].append(length)
+        else:
+            groups.append((text, [length]))
+    clauses = [
+        f"{text} at {lengths[0]}" + (f" to {lengths[-1]}" if len(lengths) > 1 else "")
+        for text, lengths in groups
+    ]
+    met = [length for length, share in task.seen.items() if share > 0]
+    beyond = "; where it had, a score says nothing of new ones" if met else ""
+    return f"Of the evaluated sequences, training had met: {', '.join(clauses)}{beyond}."
 
 
 def methods(summary: Summary) -> list[str]:
