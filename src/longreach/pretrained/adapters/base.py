@@ -1,0 +1,65 @@
+"""Adapter, what is done with a model of any family; and Rotary, what turns some of its layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, eq=False)
+class Rotary:
+    """A module whose forward makes the cos and sin that turn queries and keys.
+
+    key: the layer type that it is asked for, where it serves several in different ways; else None.
+    layers: the layers that turn by what it makes.
+    """
+
+    module: nn.Module
+    key: str | None
+    layers: tuple[int, ...]
+
+
+class Adapter:
+    """A model of `transformers`, reached into.
+
+    A family overrides what differs: here, hidden states come from the model without its head, and
+    logits from its output embeddings alone, and nothing is turned.
+    """
+
+    materialised = False
+    """Whether attention holds a number for every pair of tokens, whatever the implementation."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    @property
+    def blocks(self) -> Sequence[nn.Module]:
+        """The layers, in order."""
+        found: Sequence[nn.Module] = self.model.base_model.layers
+        return found
+
+    @property
+    def attentions(self) -> list[nn.Module]:
+        """The attention module of every layer, which is given the cos and sin to turn by."""
+        return [block.get_submodule("self_attn") for block in self.blocks]
+
+    @property
+    def rotaries(self) -> tuple[Rotary, ...]:
+        """What turns its queries and keys; nothing where positions are told in another way."""
+        return ()
+
+    def hidden(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time width"]:
+        """What the head reads, of every token."""
+        found: Tensor = self.model.base_model(
+            input_ids=tokens, use_cache=False, return_dict=True
+        ).last_hidden_state
+        return found
+
+    def logits(self, hidden: Float[Tensor, "*any width"]) -> Float[Tensor, "*any vocabulary"]:
+        """The logits of hidden states, in float32."""
+        found: Tensor = self.model.get_output_embeddings()(hidden)
+        return found.float()

@@ -1,0 +1,31 @@
+"""MPT: ALiBi, added to the logits of every pair of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from .base import Adapter
+
+
+class Mpt(Adapter):
+    """Nothing turns, and nothing ends, but the config's number of tokens has to be raised."""
+
+    materialised = True
+
+    @property
+    def blocks(self) -> Sequence[nn.Module]:
+        """They have another name here."""
+        found: Sequence[nn.Module] = self.model.base_model.blocks
+        return found
+
+    def hidden(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time width"]:
+        """What the head reads. ALiBi is made for `max_seq_len` tokens, which a text may pass."""
+        config = self.model.config
+        stated, config.max_seq_len = config.max_seq_len, max(config.max_seq_len, tokens.shape[1])
+        try:
+            return super().hidden(tokens)
+        finally:
+            config.max_seq_len = stated
