@@ -35,13 +35,20 @@ def minutes(seconds: float) -> str:
 
 
 class Lines:
-    """Plain lines on standard error: runs finished, and how far all steps are."""
+    """Plain lines on standard error: runs finished, and how far all steps are.
+
+    runs, steps: what to call them.
+    """
+
+    def __init__(self, runs: str = "runs", steps: str = "steps") -> None:
+        self.run_noun, self.step_noun = runs, steps
 
     def start(self, *, runs: int, finished: int, steps: int) -> None:
         """Says what there is to do."""
         self.runs, self.finished, self.steps, self.done = runs, finished, steps, 0
         self.began = self.spoke = time.monotonic()
-        print(f"{runs} runs, {finished} of them there already", file=sys.stderr, flush=True)
+        there = f"{runs} {self.run_noun}, {finished} of them there already"
+        print(there, file=sys.stderr, flush=True)
 
     def advance(self, steps: int) -> None:
         """Now and then, a line with an estimate."""
@@ -51,8 +58,8 @@ class Lines:
             self.spoke = now
             left = (now - self.began) * (self.steps - self.done) / self.done
             print(
-                f"{self.done / self.steps:4.0%} of {self.steps:,} steps, "
-                f"{self.finished} of {self.runs} runs, about {minutes(left)} left",
+                f"{self.done / self.steps:4.0%} of {self.steps:,} {self.step_noun}, "
+                f"{self.finished} of {self.runs} {self.run_noun}, about {minutes(left)} left",
                 file=sys.stderr,
                 flush=True,
             )
@@ -70,9 +77,13 @@ class Lines:
 
 
 class Bars:
-    """Two live bars on the terminal: runs, and training steps with an estimate."""
+    """Two live bars on the terminal: runs, and training steps with an estimate.
 
-    def __init__(self, console: Console) -> None:
+    runs, steps: what to call them.
+    """
+
+    def __init__(self, console: Console, runs: str = "runs", steps: str = "steps") -> None:
+        self.run_noun, self.step_noun = runs, steps
         self.bars = Progress(
             TextColumn("{task.description:<9}"),
             BarColumn(),
@@ -86,8 +97,8 @@ class Bars:
 
     def start(self, *, runs: int, finished: int, steps: int) -> None:
         """Sets both bars up."""
-        self.runs = self.bars.add_task("runs", total=runs, completed=finished)
-        self.steps = self.bars.add_task("steps", total=max(steps, 1))
+        self.runs = self.bars.add_task(self.run_noun, total=runs, completed=finished)
+        self.steps = self.bars.add_task(self.step_noun, total=max(steps, 1))
 
     def advance(self, steps: int) -> None:
         """Moves the lower bar."""
@@ -106,7 +117,7 @@ class Bars:
         self.bars.stop()
 
 
-def display() -> Bars | Lines:
-    """What fits where standard error goes."""
+def display(runs: str = "runs", steps: str = "steps") -> Bars | Lines:
+    """What fits where standard error goes. runs, steps: what to call what is counted."""
     console = Console(stderr=True)
-    return Bars(console) if console.is_terminal else Lines()
+    return Bars(console, runs, steps) if console.is_terminal else Lines(runs, steps)

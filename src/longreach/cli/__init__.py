@@ -10,6 +10,7 @@ from . import (
     compare as compare,
     diagnose as diagnose,
     lab as lab,
+    measure as measure,
     prescribe as prescribe,
     spectrum as spectrum,
     tasks as tasks,

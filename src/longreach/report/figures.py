@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any
@@ -177,7 +177,7 @@ def score_figure(summary: Summary, task: Task, name: str) -> Figure:
         lines=[line(row, by_position=by_position) for row in rows if row.mean is not None],
         ends=ends(rows, by_position=by_position),
         references=references(task, metric),
-        rules={"no change": 0.0, "tolerance": REACH_NATS} if name == "change" else {},
+        rules={"no change": 0.0, "tolerance": REACH_NATS} if metric.paired else {},
         x=f"position in the window ({task.unit} before it)"
         if by_position
         else f"evaluation length ({task.unit})",
@@ -231,11 +231,21 @@ def ends(rows: Iterable[Aggregate], *, by_position: bool) -> dict[str, float | N
     return found
 
 
-def references(task: Task, metric: Metric) -> dict[str, dict[int, float]]:
+def references(task: Task, metric: Metric) -> dict[str, dict[float, float]]:
     """Named grey lines. Nothing is below a loss of 0, which is not worth a line."""
     if metric == metric_of(task.metric) and metric.percent:
-        return {"ceiling": dict(task.ceiling), "chance": dict(task.chance)}
-    return {"chance": dict(task.chance)} if metric.axis.startswith("loss") else {}
+        return {"ceiling": as_places(task.ceiling), "chance": as_places(task.chance)}
+    if metric == metric_of("loss_by_position") and (control := task.of("control_by_position")):
+        # Where the two part; up to the trained length they are one.
+        beyond = [row for row in control if row.last_position >= task.trained_length]
+        points = {place(row, by_position=True): row.mean for row in beyond}
+        return {"control": {x: mean for x, mean in points.items() if mean is not None}}
+    return {"chance": as_places(task.chance)} if metric.axis.startswith("loss") else {}
+
+
+def as_places(values: Mapping[int, float]) -> dict[float, float]:
+    """Values by length, as values by place on the axis."""
+    return {float(length): value for length, value in values.items()}
 
 
 def powers_of_two(longest: int) -> list[int]:

@@ -110,6 +110,18 @@ METRICS = {  # in the order of a report
         "not have when writing on its own, and one token more or less right moves exact match by "
         "far more.",
     ),
+    "excess": Metric(
+        title="Loss over the control",
+        axis="loss over the control, last {last} tokens\n(nats per token)",
+        unit="nats per token",
+        paired=True,
+        reading="The loss of the last {last} tokens up to each evaluation length, minus that of "
+        "the same tokens in the control: the model as it is, with no more than its trained length "
+        "of {trained} before them. Past the trained length, what stands above the solid line is "
+        "harm done by the length, whatever passage lies there; up to it, it is what a repair "
+        "costs. Paired by document. Reach ends where a line passes the dotted tolerance of "
+        "+{tolerance} nats.",
+    ),
     "change": Metric(
         title="Change against the trained length",
         axis="change of loss of the same last {last} tokens\n(nats per token)",
@@ -132,6 +144,23 @@ METRICS = {  # in the order of a report
         "all schemes and lengths share these documents, so bands that overlap do not mean that "
         "nothing differs.",
     ),
+    "end_loss": Metric(
+        title="Loss of the last tokens",
+        axis="loss (nats per token)",
+        unit="nats per token",
+        figure=False,
+        reading="The loss of the last tokens up to each evaluation length, which are other tokens "
+        "at each: a hard passage looks like harm. The loss over the control does not have this "
+        "flaw.",
+    ),
+    "control_loss": Metric(
+        title="Loss of the control",
+        axis="loss (nats per token)",
+        unit="nats per token",
+        figure=False,
+        reading="The loss of the last tokens up to each evaluation length in the model as it is, "
+        "seen with no more than its trained length before them.",
+    ),
     "loss_by_position": Metric(
         title="Loss by position",
         axis="loss (nats per token)",
@@ -139,7 +168,16 @@ METRICS = {  # in the order of a report
         table=False,
         reading="Loss at each position of windows of {longest} tokens, averaged over ranges of "
         "positions; a point stands at the middle of its range. A scheme that reaches keeps "
-        "falling, or stays level, to the right of the trained length.",
+        "falling, or stays level, to the right of the trained length. Where there is a grey line, "
+        "it is the control: the same tokens, with no more than the trained length before them.",
+    ),
+    "control_by_position": Metric(
+        title="Loss of the control by position",
+        axis="loss (nats per token)",
+        unit="nats per token",
+        figure=False,
+        table=False,
+        reading="",
     ),
     "loss": Metric(
         title="Mean loss over positions",

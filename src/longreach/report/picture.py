@@ -36,7 +36,7 @@ class Picture:
     x: str
     y: str
     ends: Mapping[str, float | None] = field(default_factory=dict)
-    references: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    references: Mapping[str, Mapping[float, float]] = field(default_factory=dict)
     rules: Mapping[str, float] = field(default_factory=dict)
     ticks: Sequence[int] = ()
     trained_length: int | None = None
@@ -118,7 +118,7 @@ class Picture:
         return high - (high - low) * pixel / HEIGHT
 
     @cached_property
-    def drawn_references(self) -> dict[str, dict[int, float]]:
+    def drawn_references(self) -> dict[str, dict[float, float]]:
         """The grey lines at the lengths shown, if they lie within the axis."""
         low, high = self.domain
         first, last = self.span

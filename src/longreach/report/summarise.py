@@ -86,7 +86,9 @@ class Task:
     @property
     def reach_metric(self) -> str:
         """The metric that reach is read from: never the mean loss, which falls by itself."""
-        return "last_loss" if self.metric == "loss" else self.metric
+        if self.metric != "loss":
+            return self.metric
+        return "excess" if any(row.metric == "excess" for row in self.aggregates) else "last_loss"
 
     @property
     def main_metric(self) -> str:
@@ -280,6 +282,9 @@ def reach_of(rows: Iterable[Row], *, metric: str, ceiling: Mapping[int, float]) 
     if metric != "loss":
         scored = [as_share(row, ceiling) for row in rows if row.metric == metric]
         return reach(scored, at_least=REACH_SHARE)
+    rows = list(rows)
+    if over := [row for row in rows if row.metric == "excess" and not below_trained_length(row)]:
+        return reach(over, at_most=REACH_NATS)
     last = [row for row in rows if row.metric == "last_loss"]
     start = next((row.value for row in last if at_trained_length(row)), None)
     if start is None:
@@ -292,6 +297,11 @@ def as_share(row: Row, ceiling: Mapping[int, float]) -> Row:
     """The row with its value as a share of the ceiling, which differs from length to length."""
     best = ceiling.get(row.evaluation_length, 1.0)
     return row if row.value is None or best <= 0 else replace(row, value=row.value / best)
+
+
+def below_trained_length(row: Row) -> bool:
+    """Whether the row was measured at a shorter length than that trained at."""
+    return row.evaluation_length < row.trained_length
 
 
 def at_trained_length(row: Row) -> bool:

@@ -47,7 +47,7 @@ def score_table(task: Task, name: str, *, short: bool = False) -> Table:
     rows = task.of(name)
     over = [row for row in task.over_trained if row.metric == name]
     lengths, title = columns(task, name, short=short)
-    if metric.paired:  # it is 0 there, and nothing else
+    if name == "change":  # it is 0 there, and nothing else
         lengths.remove(task.trained_length)
     heads = [f"{n} (trained)" if n == task.trained_length else str(n) for n in lengths]
     if over:  # all that was trained at stands in one column, so no other need say it
@@ -253,7 +253,7 @@ def run_table(summary: Summary) -> Table:
                 done.scheme,
                 str(done.seed),
                 f"{about['parameters']:,}",
-                f"{about['final_loss']:.3f}",
+                NOTHING if about["final_loss"] is None else f"{about['final_loss']:.3f}",
                 NOTHING if share is None else f"{share:.1%}{' flagged' if done.flagged else ''}",
                 NOTHING if reach is None else str(reach),
                 NOTHING if overlap is None else str(overlap),

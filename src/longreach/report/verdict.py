@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .aggregate import Difference
+from .aggregate import Aggregate, Difference
 from .metrics import metric_of
 from .ranking import ranked_tasks, ranking, sentence
 from .summarise import REACH_NATS, REACH_SHARE, Summary, Task
@@ -41,6 +41,13 @@ def rule(task: Task) -> str:
     if task.metric != "loss":
         name = metric_of(task.metric).title.lower()
         return f"Scoring at least {REACH_SHARE:.0%} of the ceiling in {name} at every length"
+    over = task.of("excess")
+    if over:
+        return (
+            f"Keeping the loss of the last {width(over[0])} tokens within {REACH_NATS} nats of "
+            f"what the model as it is makes of them with no more than {task.trained_length:,} "
+            "tokens before them"
+        )
     last = task.of("last_loss")
     tokens = (
         f"last {last[0].last_position - last[0].first_position + 1} tokens" if last else "tokens"
@@ -49,6 +56,11 @@ def rule(task: Task) -> str:
         f"Keeping the loss of the same {tokens} within {REACH_NATS} nats of what it is at the "
         f"trained length of {task.trained_length}"
     )
+
+
+def width(row: Aggregate) -> int:
+    """How many tokens a row scores."""
+    return row.last_position - row.first_position + 1
 
 
 def clause(task: Task, curve: str) -> str:
@@ -83,8 +95,10 @@ def longest_measured(task: Task, curve: str) -> int:
 
 def change_sentence(task: Task) -> str:
     """By how much each scheme's loss changes up to the longest length it was measured at."""
-    metric = metric_of("change")
-    beyond = [row for row in task.changes if row.evaluation_length > task.trained_length]
+    over = task.reach_metric == "excess"
+    metric = metric_of("excess" if over else "change")
+    rows = task.of("excess") if over else task.changes
+    beyond = [row for row in rows if row.evaluation_length > task.trained_length]
     last = {row.curve: row for row in beyond if row.mean is not None}  # lengths ascend
     said = [
         f"{row.curve} {metric.with_interval(row.mean, row.low, row.high)} at "
@@ -92,7 +106,8 @@ def change_sentence(task: Task) -> str:
         for row in sorted(last.values(), key=lambda row: (-row.evaluation_length, row.mean))
         if row.low is not None and row.high is not None and row.mean is not None
     ]
-    opening = "Change from the trained length, in nats per token with 95% intervals"
+    opening = "Loss over the control" if over else "Change from the trained length"
+    opening += ", in nats per token with 95% intervals"
     return f"{opening}: {'; '.join(said)}." if said else ""
 
 

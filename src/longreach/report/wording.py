@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .intervals import RESAMPLES
@@ -88,6 +88,8 @@ def seen_in_training(task: Task) -> str:
 def methods(summary: Summary) -> list[str]:
     """How every number was made."""
     study = summary.results.plan["study"]
+    if measured_model(summary):
+        return methods_of_a_model(study)
     seeds = study["seeds"]
     said = []
     if study["model"].get("architecture", "decoder") != "decoder":
@@ -137,6 +139,54 @@ def methods(summary: Summary) -> list[str]:
     return said
 
 
+def measured_model(summary: Summary) -> bool:
+    """Whether this is about one trained model, and not about models trained for it."""
+    return "digest" in summary.results.plan["study"]["model"]
+
+
+def methods_of_a_model(study: Mapping[str, Any]) -> list[str]:
+    """How every number about a trained model was made."""
+    trained, last = study["trained_length"], study["evaluation"]["last_tokens"]
+    return [
+        f"{study['model']['name']} was read as it is, and under each repair. A repair replaces the "
+        "function that makes cos and sin while it is worn; no weight is changed, and afterwards "
+        "the model is bit for bit what it was. What was applied was read back from the running "
+        "model: see the settings.",
+        f"The control is the model as it is, reading the same tokens with no more than {trained:,} "
+        "tokens before them. Without it a hard passage would look like harm done by the length. "
+        f"Loss over the control is that of the last {last} tokens up to a length, minus the "
+        "control's of the same tokens.",
+        "A causal model's loss on a prefix does not depend on what follows: one pass over a window "
+        "serves every length. A repair that depends on the length is measured at each length in a "
+        "pass of its own.",
+        "Intervals are 95% percentile intervals of a bootstrap over documents "
+        f"({RESAMPLES:,} resamples, fixed random numbers), paired by document. With few documents "
+        "they are too narrow.",
+        "Reach is the longest length with every length from the trained one up to it at most "
+        f"{REACH_NATS} nats over the control. The mean loss over positions has no say.",
+    ]
+
+
+def worn(summary: Summary) -> list[tuple[str, str]]:
+    """What repairs came to in the running model, as read back from it."""
+    found: dict[str, str] = {}
+    for done in summary.finished:
+        for proof in done.run.evaluation.get("proofs", ()):
+            parts = [
+                f"amplitude {kind['amplitude']:.6g}, inverse frequencies "
+                f"{kind['inverse_frequencies'][0]:.6g} to {kind['inverse_frequencies'][-1]:.6g} "
+                f"in {len(kind['layers'])} layers"
+                + ("" if kind["base"] is None else f" of base {kind['base']:g}")
+                for kind in proof["worn"]
+            ]
+            untouched = proof["layers_untouched"]
+            left = f"; {untouched} layers untouched" if untouched else ""
+            found[proof["repair"]] = (
+                f"for {proof['target_length']:,} tokens: {'; '.join(parts)}{left}"
+            )
+    return list(found.items())
+
+
 def provenance(summary: Summary) -> list[tuple[str, str]]:
     """Who ran what, where and with which versions."""
     origin = summary.results.plan["provenance"]
@@ -163,10 +213,13 @@ def settings(summary: Summary) -> list[tuple[str, str]]:
     pairs = [("trained length", str(study["trained_length"]))]
     pairs.append(("evaluation lengths", spoken(study["evaluation_lengths"])))
     for part in ("model", "training", "evaluation"):
-        pairs.append((part, ", ".join(f"{key} {told(x)}" for key, x in study[part].items())))
-    return pairs
+        if study[part]:
+            pairs.append((part, ", ".join(f"{key} {told(x)}" for key, x in study[part].items())))
+    return pairs + worn(summary)
 
 
 def told(value: Any) -> str:
     """A setting, briefly."""
+    if isinstance(value, list):
+        return " ".join(map(told, value))
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,138 @@
+"""Measures a trained model past its window, under repairs, always beside a control."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ..errors import InputError
+from ..results import Results
+from ..run import locked
+from .base import LanguageModel
+from .folder import check_folder, write_plan, write_run
+from .passes import Ledger, within
+from .wear import Proof
+from .windows import passages
+from .work import Request, Work
+
+WORK = ".work"
+
+
+class Display(Protocol):
+    """Shows how measuring advances. `steps` are tokens read."""
+
+    def start(self, *, runs: int, finished: int, steps: int) -> None:
+        """Once, before anything runs."""
+
+    def advance(self, steps: int) -> None:
+        """So many tokens more are read."""
+
+    def finish(self, label: str) -> None:
+        """One more window is done, under every repair."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a measurement came to.
+
+    proofs: by repair as it was asked for. left_out: in sentences, what the time did not allow.
+    """
+
+    results: Results
+    proofs: Mapping[str, Proof]
+    left_out: tuple[str, ...]
+    problems: tuple[str, ...] = ()
+
+
+def measure(
+    model: LanguageModel,
+    request: Request,
+    out: Path,
+    *,
+    display: Display,
+    command: str,
+    say: Callable[[str], None] = lambda line: None,
+    max_seconds: float | None = None,
+    question: str = "",
+) -> Found:
+    """Measures what is missing in `out` and writes rows, as a runs folder that `report` reads.
+
+    Each window is read by the model as it is from the beginning; in windows of the trained length
+    (the control); and under every repair. Then the next window: stopped anywhere, what there is
+    compares like with like.
+
+    max_seconds: begin no window that would end later; the first is always measured.
+    Raises InputError for a mistake in the request, text that is too short, or a folder that is not
+    its own.
+    """
+    asked = request.of(model.trained_length)
+    limit = model.limit
+    if limit is not None and asked.lengths[-1] > limit:
+        known = [n for n in asked.lengths if n <= limit]
+        raise InputError(
+            f"{model.name} has a table of {limit:,} positions, and none for {asked.lengths[-1]:,} "
+            f"tokens: it cannot be run there. Its lengths go up to {max([*known, limit]):,}"
+        )
+    with locked(out):
+        check_folder(out, model)
+        proofs = prove_all(model, asked)
+        works = [
+            Work(asked, model, text, Ledger(out / WORK / model.digest, model))
+            for text in (
+                passages(model, name, asked.lengths[-1], asked.windows, say) for name in asked.texts
+            )
+        ]
+        left_out = read_all(works, display, max_seconds)
+        write_plan(out, works, asked, model, command, question)
+        for work in works:
+            write_run(out, work, command, proofs)
+        return Found(
+            Results.read(out), proofs, tuple(left_out), tuple(getattr(model, "problems", ()))
+        )
+
+
+def prove_all(model: LanguageModel, asked: Request) -> dict[str, Proof]:
+    """Puts every repair on once, for the target length. Raises InputError if one does not fit."""
+    found = {}
+    for repair in asked.repairs:
+        if repair is not None:
+            with model.wearing(repair, asked.target_length or asked.lengths[-1]) as proof:
+                assert proof is not None
+                found[str(repair)] = proof
+    return found
+
+
+def read_all(works: Sequence[Work], display: Display, max_seconds: float | None) -> list[str]:
+    """Does all passes that are missing and that the time allows; says what was left out."""
+    batches = [
+        (work, number, work.window(number))
+        for number in range(max(len(work.text.windows.tokens) for work in works))
+        for work in works
+        if number < len(work.text.windows.tokens)
+    ]
+    missing = [each for work, _, batch in batches for each in batch if not work.ledger.there(each)]
+    ready = sum(all(work.ledger.there(each) for each in batch) for work, _, batch in batches)
+    display.start(runs=len(batches), finished=ready, steps=sum(each.read for each in missing))
+    # One clock for all texts: what a token costs does not depend on them.
+    shared = works[0].ledger.seconds
+    for work in works:
+        work.ledger.seconds = shared
+    allowed = within(works[0].ledger, [batch for _, _, batch in batches], max_seconds)
+    for (work, number, _), batch in zip(batches, allowed, strict=False):
+        was_there = all(work.ledger.there(each) for each in batch)
+        for each in batch:
+            new = not work.ledger.there(each)
+            work.ledger.losses(each)
+            if new:
+                display.advance(each.read)
+        work.done = number + 1
+        if not was_there:
+            display.finish(f"window {number + 1} of {work.text.label}")
+    return [
+        f"{work.done} of {len(work.text.windows.tokens)} windows of {work.text.label} were "
+        "measured: the time did not allow more. The same command continues"
+        for work in works
+        if work.done < len(work.text.windows.tokens)
+    ]

@@ -1,0 +1,51 @@
+"""Whether memory will do for a length, estimated before anything is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psutil
+import torch
+
+from ..errors import InputError
+from .base import LanguageModel
+from .load import CHUNK, Pretrained
+
+COPIES = 6
+"""Arrays of a layer's width, or of its feed-forward's, that a layer holds at a time."""
+
+
+def needed(model: Pretrained, length: int) -> int:
+    """Bytes that one pass of so many tokens takes, besides the weights.
+
+    A layer's activations, the logits of one chunk in float32, and where attention is materialised,
+    three numbers for every pair of tokens and head.
+    """
+    config: Any = model.model.config
+    size = model.model.dtype.itemsize
+    width = int(config.hidden_size)
+    inner = getattr(config, "intermediate_size", None) or 4 * width
+    vocabulary = int(config.vocab_size)
+    found = COPIES * length * (width + int(inner)) * size + 2 * CHUNK * vocabulary * 4
+    if model.adapter.materialised or config._attn_implementation == "eager":
+        found += 3 * int(config.num_attention_heads) * length**2 * max(size, 4)
+    return int(found)
+
+
+def available(device: torch.device) -> int:
+    """Bytes that are free where the model is."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return int(psutil.virtual_memory().available)
+
+
+def check(model: LanguageModel, length: int, *, force: bool) -> None:
+    """Raises InputError if a length takes more memory than is free, unless forced."""
+    if force or not isinstance(model, Pretrained):
+        return
+    wanted, free = needed(model, length), available(model.device)
+    if wanted > free:
+        raise InputError(
+            f"{length:,} tokens would take about {wanted / 1e9:.1f} GB besides the weights, and "
+            f"{free / 1e9:.1f} GB are free on {model.device}; give shorter --lengths, or --force"
+        )

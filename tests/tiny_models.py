@@ -1,0 +1,111 @@
+"""Tiny random models of every adapter's family, in folders as `transformers` writes them."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+TRAINED = 64
+VOCABULARY = 300
+SIZES = dict(
+    hidden_size=32,
+    intermediate_size=64,
+    num_hidden_layers=4,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    vocab_size=VOCABULARY,
+    max_position_embeddings=TRAINED,
+)
+
+
+def configs() -> dict[str, Any]:
+    """One config for each model type of ADAPTERS."""
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    import transformers as t
+
+    tokens = dict(pad_token_id=0, bos_token_id=1, eos_token_id=2)
+    return {
+        "llama": t.LlamaConfig(**SIZES, rope_parameters=rope(500_000.0)),
+        "mistral": t.MistralConfig(**SIZES, head_dim=8, sliding_window=None),
+        "qwen2": t.Qwen2Config(**SIZES),
+        "qwen3": t.Qwen3Config(**SIZES, head_dim=16),
+        "smollm3": t.SmolLM3Config(**SIZES, **tokens),
+        "gpt_neox": t.GPTNeoXConfig(
+            hidden_size=64,
+            intermediate_size=64,
+            num_hidden_layers=4,
+            num_attention_heads=2,
+            vocab_size=VOCABULARY,
+            max_position_embeddings=TRAINED,
+            rotary_pct=0.25,
+        ),
+        "gemma3_text": t.Gemma3TextConfig(
+            **SIZES,
+            head_dim=16,
+            sliding_window=16,
+            layer_types=["sliding_attention", "full_attention"] * 2,
+            final_logit_softcapping=3.0,
+        ),
+        "phi3": t.Phi3Config(**SIZES, **tokens, original_max_position_embeddings=TRAINED),
+        "gpt2": t.GPT2Config(
+            n_embd=32, n_layer=4, n_head=4, vocab_size=VOCABULARY, n_positions=TRAINED
+        ),
+        "bloom": t.BloomConfig(
+            hidden_size=32, n_layer=4, n_head=4, vocab_size=VOCABULARY, seq_length=TRAINED
+        ),
+        "mpt": t.MptConfig(
+            d_model=32, n_heads=4, n_layers=4, vocab_size=VOCABULARY, max_seq_len=TRAINED
+        ),
+    }
+
+
+def rope(base: float) -> dict[str, Any]:
+    """Rotary settings as `transformers` 5 writes them."""
+    return {"rope_type": "default", "rope_theta": base}
+
+
+def model_of(config: Any) -> Any:
+    """A model with random weights, large enough that positions matter to its logits."""
+    from transformers import AutoModelForCausalLM
+
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(config).eval()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.ndim == 2 and "embed" not in name:
+                weight.mul_(8)
+    return model
+
+
+@lru_cache
+def tokenizer() -> Tokenizer:
+    """Byte pairs of a few words."""
+    found = Tokenizer(models.BPE())
+    found.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    found.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY - 8,
+        special_tokens=["<pad>", "<s>", "</s>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    found.train_from_iterator(["the quick brown fox jumps over the lazy dog "] * 9, trainer)
+    return found
+
+
+def write(folder: Path, config: Any, **changes: Any) -> Path:
+    """Config, weights and tokenizer in a folder."""
+    from transformers import PreTrainedTokenizerFast
+
+    for key, value in changes.items():
+        setattr(config, key, value)
+    model_of(config).save_pretrained(folder)
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer(), bos_token="<s>", eos_token="</s>", pad_token="<pad>"
+    ).save_pretrained(folder)
+    return folder
