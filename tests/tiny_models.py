@@ -78,7 +78,7 @@ def model_of(config: Any) -> Any:
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if weight.ndim == 2 and "embed" not in name:
-                weight.mul_(8)
+                weight.mul_(4)
     return model
 
 

@@ -7,5 +7,5 @@ a model's folder is never written to.
 from __future__ import annotations
 
 from .base import LanguageModel as LanguageModel
-from .load import load as load
+from .loading import load as load
 from .wear import Proof as Proof

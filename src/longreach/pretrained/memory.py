@@ -9,7 +9,7 @@ import torch
 
 from ..errors import InputError
 from .base import LanguageModel
-from .load import CHUNK, Pretrained
+from .loading import CHUNK, Pretrained
 
 COPIES = 6
 """Arrays of a layer's width, or of its feed-forward's, that a layer holds at a time."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from tokenizers import Tokenizer
@@ -109,7 +108,6 @@ def load_run(name: str) -> OwnRun:
     if not isinstance(decoder, Decoder):
         raise InputError(f"{folder} holds an encoder-decoder, which continues no text")
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    torch.set_grad_enabled(False)
     return OwnRun(name, training.digest, decoder, tokenizer, training.trained_length)
 
 

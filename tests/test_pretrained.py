@@ -1,0 +1,340 @@
+"""Real models: every family is reached into, repairs are worn and come off, bad folders refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from longreach.checkpoint import from_config
+from longreach.engines import prescribe
+from longreach.errors import InputError
+from longreach.pretrained import LanguageModel, Proof, load
+from longreach.pretrained.adapters import ADAPTERS
+from longreach.pretrained.loading import placed
+from longreach.pretrained.wear import wearing
+from longreach.repairs import REPAIRS, Repair
+from longreach.spectrum import Extension
+
+from . import tiny_models
+from .tiny_models import TRAINED
+
+TARGET = 4 * TRAINED
+OPTIONS = {
+    "longrope": {"short_factor": [1.0], "long_factor": [1.0]},
+    "base": {"base": 3e6},
+}
+TURNED = [name for name in ADAPTERS if name not in ("gpt2", "bloom", "mpt")]
+
+
+@pytest.fixture(scope="module")
+def built() -> dict:
+    """By model type: config, model and tokens that reach past the trained length."""
+    found = {}
+    for name, config in tiny_models.configs().items():
+        longest = TRAINED if name == "gpt2" else TARGET
+        tokens = torch.randint(3, 250, (2, longest), generator=torch.Generator().manual_seed(1))
+        found[name] = (config, tiny_models.model_of(config), tokens)
+    return found
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("models")
+    wanted = ("llama", "gemma3_text", "gpt2", "mpt")
+    configs = tiny_models.configs()
+    return {name: tiny_models.write(root / name, configs[name]) for name in wanted}
+
+
+def checkpoint_of(config):
+    return from_config(json.loads(config.to_json_string()), config.model_type)
+
+
+def repair_named(name: str, pairs: int) -> Repair:
+    options = dict(OPTIONS.get(name, {}))
+    if name == "longrope":
+        rising = np.linspace(1.0, 4.0, pairs).tolist()
+        options = {"short_factor": rising, "long_factor": rising}
+    return Repair(name, options)
+
+
+def test_every_family_has_a_tiny_model(built):
+    assert set(built) == set(ADAPTERS)
+
+
+@pytest.mark.parametrize("name", list(ADAPTERS))
+def test_an_adapter_gives_the_logits_of_the_model_itself(built, name):
+    _, model, tokens = built[name]
+    adapter = ADAPTERS[name](model)
+    short = tokens[:, :TRAINED]  # MPT itself refuses more.
+    with torch.inference_mode():
+        whole = model(input_ids=short, use_cache=False).logits.float()
+        mine = adapter.logits(adapter.hidden(short))
+    torch.testing.assert_close(mine, whole, rtol=0, atol=1e-6)
+    assert len(adapter.blocks) == 4
+    assert all(layer < 4 for rotary in adapter.rotaries for layer in rotary.layers)
+
+
+def test_mpt_goes_on_past_its_stated_length_as_the_model_with_a_longer_one(built):
+    config, model, tokens = built["mpt"]
+    adapter = ADAPTERS["mpt"](model)
+    with torch.inference_mode():
+        mine = adapter.hidden(tokens)
+    assert config.max_seq_len == TRAINED
+    longer = type(config).from_dict({**config.to_dict(), "max_seq_len": TARGET})
+    other = type(model)(longer).eval()
+    other.load_state_dict(model.state_dict())
+    with torch.inference_mode():
+        theirs = ADAPTERS["mpt"](other).hidden(tokens)
+    torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("repair_name", list(REPAIRS))
+@pytest.mark.parametrize("name", TURNED)
+def test_worn_is_as_prescribed_and_off_is_as_before(built, name, repair_name):
+    config, model, tokens = built[name]
+    adapter, checkpoint = ADAPTERS[name](model), checkpoint_of(config)
+    group = checkpoint.unbounded[0]
+    repair = repair_named(repair_name, group.spectrum.pairs)
+
+    def logits():
+        with torch.inference_mode():
+            return adapter.logits(adapter.hidden(tokens))
+
+    before = logits()
+    with wearing(adapter, checkpoint, repair, TARGET) as proof:
+        worn = logits()
+    assert torch.equal(logits(), before)
+    assert not torch.allclose(worn, before, atol=1e-3), "the repair changed nothing"
+
+    # What was read back from the running model is what the repair says.
+    wanted = repair.apply(group.spectrum, Extension(group.original_length, TARGET))
+    (seen,) = proof.worn
+    np.testing.assert_allclose(seen.inverse_frequencies, wanted.inverse_frequencies, rtol=1e-6)
+    assert seen.amplitude == pytest.approx(wanted.amplitude, rel=1e-6)
+    kept = {"gemma3_text": (0, 2), "smollm3": (3,)}.get(name, ())
+    assert proof.untouched == kept
+    assert proof.layers == 4 - len(kept)
+
+    # And the model that transformers makes of the prescribed block gives the same logits.
+    prescribed = prescribe(checkpoint, repair, Extension(TRAINED, TARGET), "transformers")
+    if prescribed.refused is not None:
+        assert repair_name == "dynamic_yarn" or name == "phi3", prescribed.refused
+        return
+    changed = {**json.loads(config.to_json_string()), **prescribed.block}
+    configured = type(model)(type(config).from_dict(changed)).eval()
+    configured.load_state_dict(model.state_dict())
+    with torch.inference_mode():
+        theirs = configured(input_ids=tokens, use_cache=False).logits.float()
+    torch.testing.assert_close(worn, theirs, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bloom", "mpt"])
+def test_what_is_not_turned_has_nothing_to_repair(built, name):
+    config, model, _ = built[name]
+    adapter, checkpoint = ADAPTERS[name](model), checkpoint_of(config)
+    with (
+        pytest.raises(InputError, match="turns none"),
+        wearing(adapter, checkpoint, Repair("yarn"), TARGET),
+    ):
+        pass
+
+
+def test_a_model_whose_layers_all_have_windows_has_nothing_to_repair(built):
+    from transformers import MistralConfig
+
+    config = MistralConfig(**tiny_models.SIZES, head_dim=8, sliding_window=16)
+    model = tiny_models.model_of(config)
+    with (
+        pytest.raises(InputError, match="nothing to repair"),
+        wearing(ADAPTERS["mistral"](model), checkpoint_of(config), Repair("yarn"), TARGET),
+    ):
+        pass
+
+
+def test_a_repair_comes_off_when_something_fails_and_leaves_what_others_put_on(built):
+    _, model, tokens = built["llama"]
+    config = built["llama"][0]
+    adapter, checkpoint = ADAPTERS["llama"](model), checkpoint_of(config)
+    module = adapter.rotaries[0].module
+    calls = []
+    original = module.forward
+
+    def counted(*given, **named):
+        calls.append(len(given))
+        return original(*given, **named)
+
+    module.forward = counted  # As accelerate does with hooks.
+    try:
+        with (
+            pytest.raises(ZeroDivisionError),
+            wearing(adapter, checkpoint, Repair("linear"), TARGET),
+        ):
+            1 / 0  # noqa: B018
+        assert module.forward is counted
+        calls.clear()
+        with torch.inference_mode():
+            adapter.hidden(tokens)
+        assert calls
+    finally:
+        del module.forward
+
+
+def test_a_repair_starts_from_pre_training_not_from_the_repair_in_the_config(built):
+    """Else a model whose config asks for YaRN already would be repaired twice."""
+    config, model, tokens = built["llama"]
+    block = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": TRAINED}
+    changed = json.loads(config.to_json_string())
+    changed["rope_parameters"] = {**block, "rope_theta": 500_000.0}
+    changed["max_position_embeddings"] = 2 * TRAINED
+    scaled = type(model)(type(config).from_dict(changed)).eval()
+    scaled.load_state_dict(model.state_dict())
+    found = []
+    for one in (model, scaled):
+        adapter = ADAPTERS["llama"](one)
+        checkpoint = checkpoint_of(one.config)
+        with wearing(adapter, checkpoint, Repair("yarn"), TARGET), torch.inference_mode():
+            found.append(adapter.logits(adapter.hidden(tokens)))
+    torch.testing.assert_close(*found, rtol=0, atol=1e-6)
+
+
+def test_a_layer_that_is_not_given_the_spectrum_is_found_out(built):
+    """A fault of an adapter must not pass for an applied repair."""
+    config, model, _ = built["llama"]
+
+    class Wrong(ADAPTERS["llama"]):
+        @property
+        def rotaries(self):
+            (rotary,) = super().rotaries
+            return (type(rotary)(torch.nn.Identity(), None, rotary.layers),)
+
+    with (
+        pytest.raises(RuntimeError, match="were not given"),
+        wearing(Wrong(model), checkpoint_of(config), Repair("linear"), TARGET),
+    ):
+        pass
+
+
+def test_a_folder_is_loaded_and_never_written_to(folders):
+    folder = folders["llama"]
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    model = load(str(folder))
+    assert isinstance(model, LanguageModel)
+    assert (model.trained_length, model.limit) == (TRAINED, None)
+    tokens = torch.tensor([model.encode("the lazy dog jumps over the quick fox " * 9)])
+    assert model.decode(tokens[0].tolist()).startswith("the lazy dog")
+    losses = model.losses(tokens)
+    logits = model.logits(tokens[:, :-1])
+    wanted = torch.nn.functional.cross_entropy(logits[0], tokens[0, 1:], reduction="none")
+    torch.testing.assert_close(losses[0], wanted)
+    torch.testing.assert_close(model.losses(tokens, last=5), losses[:, -5:])
+    with model.wearing(Repair("yarn"), TARGET) as proof:
+        assert isinstance(proof, Proof)
+        assert proof.as_json()["layers_touched"] == 4
+        assert not torch.equal(model.losses(tokens), losses)
+    with model.wearing(None, TARGET) as proof:
+        assert proof is None
+    assert torch.equal(model.losses(tokens), losses)
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+
+
+def test_losses_do_not_depend_on_how_many_logits_are_made_at_a_time(folders, monkeypatch):
+    model = load(str(folders["gemma3_text"]))
+    tokens = torch.randint(3, 250, (2, 50), generator=torch.Generator().manual_seed(0))
+    whole = model.losses(tokens)
+    monkeypatch.setattr("longreach.pretrained.loading.CHUNK", 7)
+    torch.testing.assert_close(model.losses(tokens), whole)
+
+
+def test_dtype_and_learned_positions(folders):
+    model = load(str(folders["gpt2"]), dtype="bfloat16", device="cpu")
+    assert model.model.dtype == torch.bfloat16
+    assert model.limit == TRAINED
+    assert model.holds(torch.zeros(1, TRAINED, dtype=torch.long))
+    assert not model.holds(torch.zeros(1, TRAINED + 1, dtype=torch.long))
+    assert model.logits(torch.zeros(1, 3, dtype=torch.long)).dtype == torch.float32
+
+
+def test_the_digest_covers_weights_and_config(folders, tmp_path):
+    original = load(str(folders["llama"])).digest
+    other = shutil.copytree(folders["llama"], tmp_path / "copy")
+    assert load(str(other)).digest == original
+    path = other / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    assert load(str(other)).digest != original
+
+
+def spoilt(kind: str, folder: Path) -> None:
+    """Makes a folder one that cannot be loaded."""
+    weights, config = folder / "model.safetensors", folder / "config.json"
+    settings = json.loads(config.read_text())
+    if kind == "no weights":
+        weights.unlink()
+    elif kind == "pickle":
+        weights.rename(folder / "pytorch_model.bin")
+    elif kind == "shards":
+        index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+        weights.rename(folder / "model-1.safetensors")
+    elif kind == "index":
+        (folder / "model.safetensors.index.json").write_text("{}")
+    elif kind == "cut short":
+        weights.write_bytes(weights.read_bytes()[:2000])
+    elif kind == "deeper":
+        config.write_text(json.dumps({**settings, "num_hidden_layers": 6}))
+    elif kind == "code":
+        config.write_text(json.dumps({**settings, "auto_map": {"AutoModel": "m.M"}}))
+    elif kind == "family":
+        config.write_text(json.dumps({**settings, "model_type": "olmo2"}))
+    elif kind == "t5":
+        config.write_text(json.dumps({**settings, "model_type": "t5"}))
+    elif kind == "tokenizer":
+        import transformers
+
+        small = dict(json.loads(config.read_text()), vocab_size=100)
+        shutil.rmtree(folder)
+        folder.mkdir()
+        tiny_models.write(folder, transformers.LlamaConfig.from_dict(small))
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("no weights", "has a config and no weights"),
+        ("pickle", "convert them to safetensors"),
+        ("shards", "lacks 1 of 2 files of weights: model-2.safetensors"),
+        ("index", "is damaged"),
+        ("cut short", "cannot load"),
+        ("deeper", "lack 18 tensors"),
+        ("code", "code of its own"),
+        ("family", "no adapter for the model type 'olmo2'"),
+        ("t5", "encoder-decoder"),
+        ("tokenizer", "do not belong together"),
+    ],
+)
+def test_what_cannot_be_loaded_is_told_in_one_sentence(folders, tmp_path, kind, said):
+    folder = shutil.copytree(folders["llama"], tmp_path / "spoilt")
+    spoilt(kind, folder)
+    with pytest.raises(InputError, match=said) as caught:
+        load(str(folder))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"dtype": "int8"}, "dtype must be one of"),
+        ({"device": "tpu"}, "device must be"),
+        ({"device": "cuda:9"}, "cuda"),
+    ],
+)
+def test_a_dtype_or_device_that_there_is_not(folders, given, said):
+    with pytest.raises(InputError, match=said):
+        load(str(folders["llama"]), **given)
+    assert placed("cpu") == "cpu"
