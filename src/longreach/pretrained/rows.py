@@ -80,10 +80,10 @@ def controlled(work: Work, end: int) -> NDArray[np.float64]:
 
 def whole(work: Work, window: int, repair: Repair | None) -> dict[int, NDArray[np.float64]]:
     """By evaluation length, the losses of a window's first tokens."""
-    passes = work.full(window, repair)
-    found = {each.read: work.ledger.losses(each).astype(np.float64) for each in passes}
-    longest = found[max(found)]
-    return {n: found.get(n, longest[:n]) for n in work.asked.lengths}
+    return {
+        length: work.ledger.losses(one)[:length].astype(np.float64)
+        for length, one in work.readings(window, repair).items()
+    }
 
 
 def beyond(

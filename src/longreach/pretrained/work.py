@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from ..spectrum import Extension, Spectrum
 from .base import LanguageModel
 from .passes import Ledger, Pass
 from .windows import Passages
+
+BY_LENGTH = ("dynamic", "dynamic_yarn", "longrope")
+"""Repairs whose spectrum depends on the length that is being read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,30 +74,23 @@ class Work:
     text: Passages
     ledger: Ledger
     done: int = 0
-    by_length: dict[str, bool] = field(default_factory=dict)
 
-    def depends_on_length(self, repair: Repair | None) -> bool:
-        """Whether a repair has another spectrum for another length of text (dynamic, longrope)."""
-        if repair is None:
-            return False
-        known = self.by_length.get(str(repair))
-        if known is None:
-            known = changes_with_length(repair, self.model.trained_length, self.asked)
-            self.by_length[str(repair)] = known
-        return known
+    def readings(self, window: int, repair: Repair | None) -> dict[int, Pass]:
+        """By evaluation length, the pass whose first losses are those of that length.
 
-    def full(self, window: int, repair: Repair | None) -> list[Pass]:
-        """The passes that give a window's losses from its beginning, the longest last.
-
-        A prefix's losses do not depend on what follows, so one pass serves every length; but for a
-        repair that depends on the length there is one for each, in a spectrum of its own.
+        A prefix's losses do not depend on what follows, so one pass serves every length; but a
+        repair that depends on the length takes one for each, in a spectrum of its own. Where such a
+        repair changes nothing (dynamic ones, up to the trained length), the model as it is serves.
         """
         tokens = self.text.windows.tokens[window]
         lengths = self.asked.lengths
-        if not self.depends_on_length(repair):
-            target = self.asked.target_length or lengths[-1]
-            return [Pass(tokens[: lengths[-1] + 1], lengths[-1], repair, target)]
-        return [Pass(tokens[: n + 1], n, repair, n) for n in lengths]
+        target = self.asked.target_length or lengths[-1]
+        whole = Pass(tokens[: lengths[-1] + 1], lengths[-1], repair, target)
+        if repair is None or repair.name not in BY_LENGTH:
+            return dict.fromkeys(lengths, whole)
+        plain = replace(whole, repair=None)
+        changed = changed_at(repair, self.model.trained_length, lengths)
+        return {n: Pass(tokens[: n + 1], n, repair, n) if changed[n] else plain for n in lengths}
 
     def controls(self, window: int) -> dict[int, Pass]:
         """By where they end, the passes of the model as it is, over windows of the trained length.
@@ -117,24 +114,20 @@ class Work:
         """All passes of a window."""
         found = list(self.controls(number).values())
         for repair in self.asked.repairs:
-            found += self.full(number, repair)
-        return found
+            found += self.readings(number, repair).values()
+        return list({each.key(self.model): each for each in found}.values())
 
 
-def changes_with_length(repair: Repair, trained_length: int, asked: Request) -> bool:
-    """Whether a repair's spectrum differs between the lengths that are measured.
+def changed_at(repair: Repair, trained_length: int, lengths: Sequence[int]) -> dict[int, bool]:
+    """By length, whether a repair that depends on it changes a spectrum at all.
 
     Asked of a plain spectrum that stands for the model's: what a repair depends on is its own.
     """
-    options = dict(repair.options)
-    pairs = next((len(v) for v in options.values() if isinstance(v, (list, tuple))), 32)
-    plain = Spectrum.rope(2 * pairs)
-    if repair.name in ("dynamic", "dynamic_yarn", "longrope"):
-        found = [repair.apply(plain, Extension(trained_length, n)) for n in asked.lengths]
-        first = found[0]
-        return any(
-            not np.array_equal(first.inverse_frequencies, each.inverse_frequencies)
-            or first.amplitude != each.amplitude
-            for each in found
-        )
-    return False
+    lists = [value for value in repair.options.values() if isinstance(value, (list, tuple))]
+    plain = Spectrum.rope(2 * (len(lists[0]) if lists else 32))
+    found = {}
+    for length in lengths:
+        used = repair.apply(plain, Extension(trained_length, length))
+        same = np.array_equal(used.inverse_frequencies, plain.inverse_frequencies)
+        found[length] = not same or used.amplitude != plain.amplitude
+    return found
