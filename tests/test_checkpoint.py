@@ -17,7 +17,7 @@ from longreach.checkpoint import Checkpoint, from_config
 from longreach.checkpoint.blocks import OPTIONS
 from longreach.checkpoint.families import FAMILIES
 from longreach.errors import InputError
-from longreach.repairs import REPAIRS, option_names
+from longreach.repairs import REPAIRS, Repair, option_names
 
 from .configs import LLAMA, PHI3, QWEN3, REAL, YARN, gemma3_form
 
@@ -507,6 +507,21 @@ def test_dynamic_takes_the_stated_length_as_trained_whatever_else_is_said():
         {**LLAMA, "rope_scaling": {"rope_type": "dynamic", "factor": 4.0}}
     ).groups
     assert plain.used(16384).base == pytest.approx(135401.973042, rel=1e-9)
+
+
+@pytest.mark.parametrize("factor", [1, 1.0])
+def test_a_factor_of_one_is_a_repair_where_the_length_or_lists_decide(factor):
+    block = {"rope_type": "dynamic", "factor": factor}
+    (group,) = from_config({**LLAMA, "rope_scaling": block}).groups
+    assert group.repair == Repair("dynamic", {"factor": 1.0})
+    assert group.used(4 * group.original_length).base > group.base
+    lists = {"short_factor": [1.0] * 64, "long_factor": [2.0] * 64}
+    block = {"rope_type": "longrope", "factor": factor, **lists}
+    (group,) = from_config({**LLAMA, "rope_scaling": block}).groups
+    assert group.repair.options["long_factor"] == [2.0] * 64
+    block = {"rope_type": "linear", "factor": factor}
+    (group,) = from_config({**LLAMA, "rope_scaling": block}).groups
+    assert group.repair is None
 
 
 def test_hunyuan_writes_a_fixed_change_of_base_as_dynamic_with_alpha():

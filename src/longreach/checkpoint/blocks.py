@@ -173,7 +173,9 @@ def read_repair(
         options = _lists(options, pairs, block, notes)
     if kind == "llama3":
         _llama3_keys(block, notes)
-    if not options or ("factor" in OPTIONS[kind] and options.get("factor") == 1):
+    # At factor 1 a dynamic repair still follows the length, and lists are what they are.
+    goes_on = kind == "longrope" or (kind == "dynamic" and alpha is None)
+    if not options or ("factor" in OPTIONS[kind] and options.get("factor") == 1 and not goes_on):
         return None
     repair = _made(kind, options, block, notes)
     if repair is None:
