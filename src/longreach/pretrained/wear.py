@@ -223,17 +223,25 @@ def prove(
     return Proof(repair, target_length, tuple(worn), untouched)
 
 
-def read_back(rotary: Rotary, spectrum: Spectrum) -> tuple[NDArray[np.float64], float]:
+def read_back(
+    rotary: Rotary, spectrum: Spectrum, length: int | None = None
+) -> tuple[NDArray[np.float64], float]:
     """Inverse frequencies and amplitude, from the angles that the module makes.
 
     Each pair is read at a position where it has turned by about one radian: earlier, float32 knows
     too little of the angle, and later it may have gone round.
+
+    length: read as in a text of so many tokens, which decides for modules that look at it: the last
+        of its positions is asked for, too, and none past it.
     """
     positions = np.maximum(1, np.floor(1 / spectrum.inverse_frequencies)).astype(np.int64)
+    pairs = len(positions)
+    if length is not None:
+        positions = np.append(np.minimum(positions, length - 1), length - 1)
     device = next((b.device for b in rotary.module.buffers()), torch.device("cpu"))
     x = torch.zeros(1, len(positions), 1, dtype=torch.float32, device=device)
     given = () if rotary.key is None else (rotary.key,)
     cos, sin = rotary.module.forward(x, torch.from_numpy(positions)[None].to(device), *given)
-    pair = torch.arange(len(positions))
+    pair = torch.arange(pairs)
     c, s = (part[0, pair, pair].double().cpu().numpy() for part in (cos, sin))
-    return np.arctan2(s, c) / positions, float(np.hypot(c, s).mean())
+    return np.arctan2(s, c) / positions[:pairs], float(np.hypot(c, s).mean())

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -33,6 +34,9 @@ class Adapter:
     materialised = False
     """Whether attention holds a number for every pair of tokens, whatever the implementation."""
 
+    projections: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj")
+    """The matrices of attention, by the ends of their modules' names: what LoRA is put beside."""
+
     def __init__(self, model: Any) -> None:
         self.model = model
 
@@ -52,10 +56,20 @@ class Adapter:
         """What turns its queries and keys; nothing where positions are told in another way."""
         return ()
 
-    def hidden(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time width"]:
-        """What the head reads, of every token."""
+    def hidden(
+        self, tokens: Int[Tensor, "batch time"], positions: Int[Tensor, "batch time"] | None = None
+    ) -> Float[Tensor, "batch time width"]:
+        """What the head reads, of every token.
+
+        positions: where tokens stand, if not one after another from 0. A mask then goes with them,
+            though nothing is masked: without one, `transformers` takes a skip between positions for
+            the end of one text and the beginning of another, and lets neither see the other.
+        """
+        given: dict[str, Tensor] = {}
+        if positions is not None:
+            given = {"position_ids": positions, "attention_mask": torch.ones_like(tokens)}
         found: Tensor = self.model.base_model(
-            input_ids=tokens, use_cache=False, return_dict=True
+            input_ids=tokens, use_cache=False, return_dict=True, **given
         ).last_hidden_state
         return found
 

@@ -9,3 +9,4 @@ class Bloom(GPT2):
     """Nothing turns, and nothing ends."""
 
     materialised = True
+    projections = ("query_key_value", "dense")

@@ -12,6 +12,8 @@ from .base import Adapter
 class GPT2(Adapter):
     """It ends where its table does."""
 
+    projections = ("attn.c_attn", "attn.c_proj")
+
     @property
     def blocks(self) -> Sequence[nn.Module]:
         """They have another name here."""

@@ -10,6 +10,8 @@ from .base import Adapter, Rotary
 class GPTNeoX(Adapter):
     """One rotary module for all layers, for the first dimensions of each head."""
 
+    projections = ("query_key_value", "dense")
+
     @property
     def attentions(self) -> list[nn.Module]:
         """They have another name here."""

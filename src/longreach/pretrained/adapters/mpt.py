@@ -14,6 +14,7 @@ class Mpt(Adapter):
     """Nothing turns, and nothing ends, but the config's number of tokens has to be raised."""
 
     materialised = True
+    projections = ("Wqkv", "out_proj")
 
     @property
     def blocks(self) -> Sequence[nn.Module]:
@@ -21,11 +22,13 @@ class Mpt(Adapter):
         found: Sequence[nn.Module] = self.model.base_model.blocks
         return found
 
-    def hidden(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time width"]:
+    def hidden(
+        self, tokens: Int[Tensor, "batch time"], positions: Int[Tensor, "batch time"] | None = None
+    ) -> Float[Tensor, "batch time width"]:
         """What the head reads. ALiBi is made for `max_seq_len` tokens, which a text may pass."""
         config = self.model.config
         stated, config.max_seq_len = config.max_seq_len, max(config.max_seq_len, tokens.shape[1])
         try:
-            return super().hidden(tokens)
+            return super().hidden(tokens, positions)
         finally:
             config.max_seq_len = stated

@@ -10,3 +10,5 @@ from .llama import Llama
 
 class Phi3(Llama):
     """Reached into as Llama is."""
+
+    projections = ("qkv_proj", "o_proj")
