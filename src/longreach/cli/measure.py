@@ -51,7 +51,8 @@ def measure(
     text: Annotated[
         list[str] | None,
         typer.Option(
-            help="A corpus (stdlib, text:FOLDER, hf:NAME) or a file; may be given several times."
+            help="A corpus (stdlib, text:FOLDER, hf:NAME) or a file; may be given several times. "
+            "held-out:TEXT is the part of it that `longreach adapt` does not train on."
         ),
     ] = None,
     windows: Annotated[int, typer.Option(help="Stretches of each text, at most.")] = 8,

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ..corpora import Document, documents
 from ..corpora.folder import load as load_folder
+from ..corpora.prepare import distinct, split
 from ..errors import InputError
 from ..tasks.text import Windows
 from .base import LanguageModel
@@ -45,7 +46,8 @@ def passages(
 ) -> Passages:
     """Up to `count` windows of longest + 1 tokens, from as many documents as there are.
 
-    text: a corpus (`stdlib`, `text:FOLDER`, `hf:NAME`), or the path of a file or folder.
+    text: a corpus (`stdlib`, `text:FOLDER`, `hf:NAME`), or the path of a file or folder; with
+    `held-out:` before it, the part that no adaptation is trained on.
     Documents come in the order of their fingerprints, one window of each, which begins where the
     document and the length say; if they are too few, further windows of the same ones, without
     overlap.
@@ -86,8 +88,15 @@ def passages(
 
 
 def sources(text: str) -> tuple[str, list[Document]]:
-    """What to call a text, and its documents."""
-    if text.partition(":")[0] in ("stdlib", "text", "hf"):
+    """What to call a text, and its documents.
+
+    held-out:TEXT are the documents of a text that no adaptation is trained on (see `Batches`).
+    """
+    kind, _, rest = text.partition(":")
+    if kind == "held-out":
+        label, found = sources(rest)
+        return f"held-out:{label}", split(distinct(found, label))[1]
+    if kind in ("stdlib", "text", "hf"):
         return text, documents(text)
     if Path(text).expanduser().exists():
         return Path(text).name, load_folder(text)

@@ -1,0 +1,34 @@
+"""Skipped positions (PoSE): short sequences whose tokens stand as far apart as in long ones."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+
+def skipped(
+    count: int, length: int, target_length: int, generator: torch.Generator
+) -> Int[Tensor, "count length"]:
+    """Positions of `count` sequences of `length` tokens, below the target length.
+
+    Positional skip-wise training (Zhu et al. 2023, arXiv:2309.10400): each window is cut in two;
+    the first chunk stands at 0, 1, 2, ..., and the second is moved by a skip drawn uniformly from 0
+    to target_length - length, so that distances between the two cover what a long text has. The
+    skip and the place of the cut are drawn anew for each sequence. As in the authors' code
+    (github.com/dwzhu-pku/PoSE, train_pose.py) the first chunk has from 1 to half of the tokens,
+    rounded up, and there are two chunks, which the paper takes throughout.
+
+    It differs in the text. The authors' code takes that of the second chunk from later in the same
+    document (anywhere in the first five windows of it); here the text runs on over the skip, which
+    the paper's notation calls v = 0: a skip in position alone, and the same tokens as without PoSE,
+    so that both can be compared.
+
+    >>> draw = torch.Generator().manual_seed(0)
+    >>> skipped(2, 6, 100, draw).tolist()
+    [[0, 1, 2, 82, 83, 84], [0, 1, 2, 48, 49, 50]]
+    """
+    firsts = torch.randint(1, (length + 1) // 2 + 1, (count, 1), generator=generator)
+    skips = torch.randint(0, target_length - length + 1, (count, 1), generator=generator)
+    positions = torch.arange(length).expand(count, length)
+    return positions + (positions >= firsts) * skips
