@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -109,3 +111,57 @@ def write(folder: Path, config: Any, **changes: Any) -> Path:
         tokenizer_object=tokenizer(), bos_token="<s>", eos_token="</s>", pad_token="<pad>"
     ).save_pretrained(folder)
     return folder
+
+
+def write_gguf(path: Path) -> Path:
+    """A Llama of two layers as llama.cpp's converter writes it, with the tokenizer."""
+    import gguf
+
+    width, heads, groups, layers = 32, 4, 2, 2
+    narrow = width // heads * groups
+    shapes = {"token_embd": (VOCABULARY, width), "output": (VOCABULARY, width)}
+    shapes["output_norm"] = (width,)
+    for layer in range(layers):
+        for name, shape in {
+            "attn_norm": (width,),
+            "attn_q": (width, width),
+            "attn_k": (narrow, width),
+            "attn_v": (narrow, width),
+            "attn_output": (width, width),
+            "ffn_norm": (width,),
+            "ffn_gate": (2 * width, width),
+            "ffn_up": (2 * width, width),
+            "ffn_down": (width, 2 * width),
+        }.items():
+            shapes[f"blk.{layer}.{name}"] = shape
+    said = json.loads(tokenizer().to_str())["model"]
+    words = sorted(said["vocab"], key=said["vocab"].get)
+    words.append("<|endoftext|>")  # Else transformers adds it, past the end of the embeddings.
+    words += [f"<unused{number}>" for number in range(VOCABULARY - len(words))]
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_context_length(TRAINED)
+    writer.add_embedding_length(width)
+    writer.add_feed_forward_length(2 * width)
+    writer.add_block_count(layers)
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(groups)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_freq_base(10_000.0)
+    writer.add_rope_dimension_count(width // heads)
+    writer.add_vocab_size(VOCABULARY)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list(words)
+    writer.add_token_types([1] * VOCABULARY)
+    writer.add_token_merges([" ".join(pair) for pair in said["merges"]])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    draw = np.random.default_rng(0)
+    for name, shape in shapes.items():
+        numbers = 0.3 * draw.standard_normal(shape)
+        writer.add_tensor(f"{name}.weight", numbers.astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path

@@ -6,6 +6,7 @@ import sys
 
 from ..errors import InputError, RunError
 from . import (
+    adapt as adapt,
     attention as attention,
     compare as compare,
     diagnose as diagnose,

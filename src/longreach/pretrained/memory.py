@@ -10,6 +10,7 @@ import torch
 from ..errors import InputError
 from .base import LanguageModel
 from .loading import CHUNK, Pretrained
+from .recipe import Recipe
 
 COPIES = 6
 """Arrays of a layer's width, or of its feed-forward's, that a layer holds at a time."""
@@ -48,4 +49,32 @@ def check(model: LanguageModel, length: int, *, force: bool) -> None:
         raise InputError(
             f"{length:,} tokens would take about {wanted / 1e9:.1f} GB besides the weights, and "
             f"{free / 1e9:.1f} GB are free on {model.device}; give shorter --lengths, or --force"
+        )
+
+
+def needed_to_train(model: Pretrained, recipe: Recipe) -> int:
+    """Bytes that training takes at the least, weights and all.
+
+    Of each weight that is trained its gradient and two moments; what every layer is given, of all
+    tokens of a batch; and one pass.
+    """
+    weights = sum(each.numel() for each in model.model.parameters())
+    tokens = recipe.batch * recipe.window
+    kept = len(model.adapter.blocks) * tokens * int(model.model.config.hidden_size)
+    if not recipe.checkpointing:
+        kept *= COPIES
+    held = int(weights) * (16 if recipe.lora is None else recipe.held.itemsize)
+    return int(held + kept * recipe.passes.itemsize) + needed(model, recipe.window)
+
+
+def check_training(model: Pretrained, recipe: Recipe, device: torch.device) -> None:
+    """Raises InputError if training takes more memory than is free where it is to be done."""
+    wanted, free = needed_to_train(model, recipe), available(device)
+    if device.type == "cpu":  # The weights that are there now make room.
+        free += sum(each.nbytes for each in model.model.parameters())
+    if wanted > free:
+        raise InputError(
+            f"training on {recipe.batch} x {recipe.window:,} tokens would take {wanted / 1e9:.1f} "
+            f"GB at the least, and {free / 1e9:.1f} GB are free on {device}; give a smaller "
+            "--length or --batch, --lora, --pose, or --force"
         )
