@@ -12,6 +12,7 @@ from . import (
     lab as lab,
     measure as measure,
     prescribe as prescribe,
+    search as search,
     spectrum as spectrum,
     tasks as tasks,
 )
