@@ -106,12 +106,8 @@ class Work:
         ends = {length for length in self.asked.lengths if length > trained}
         half = max(1, trained // 2)
         ends |= set(range(trained + half, longest, half))
-        return {
-            end: Pass(
-                tokens[end - trained : end + 1], min(trained, max(half, self.asked.last_tokens))
-            )
-            for end in sorted(ends)
-        }
+        scored = min(trained, max(half, self.asked.last_tokens))
+        return {end: Pass(tokens[end - trained : end + 1], scored) for end in sorted(ends)}
 
     def window(self, number: int) -> list[Pass]:
         """All passes of a window."""
