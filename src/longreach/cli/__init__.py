@@ -11,6 +11,7 @@ from . import (
     diagnose as diagnose,
     lab as lab,
     measure as measure,
+    needles as needles,
     prescribe as prescribe,
     spectrum as spectrum,
     tasks as tasks,

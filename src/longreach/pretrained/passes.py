@@ -59,7 +59,7 @@ class Reading(Protocol):
 AnyReading = TypeVar("AnyReading", bound=Reading)
 
 
-def key_of(about: str, tokens: Int[Tensor, "..."]) -> str:
+def key_of(about: str, tokens: Int[Tensor, " time"]) -> str:
     """24 hexadecimal digits that cover a description and tokens."""
     content = hashlib.sha256(about.encode())
     content.update(tokens.numpy().astype(np.int64).tobytes())
