@@ -88,9 +88,10 @@ def needles(
     places = fractions(depths, "--depths")
 
     from ..pretrained import load
+    from ..pretrained.hunt import Search
     from ..pretrained.memory import check
     from ..pretrained.needles import NEEDLES
-    from ..pretrained.seek import Search, seek
+    from ..pretrained.seek import seek
     from ..progress import display
     from ..report import write
 

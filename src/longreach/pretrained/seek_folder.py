@@ -14,9 +14,11 @@ from ..cell import provenance
 from ..results import EVALUATION, FORMAT, ITEMS, LOG, PLAN, ROWS, TRAINING, dump_rows, sha256
 from .answers import CHOICES, DIGITS
 from .folder import parameters, scheme_of
+from .hunt import Hunt, rows_of
 from .needles import NEEDLES
-from .seek import STUDY, Hunt, rows_of
 from .wear import Proof
+
+STUDY = "needles"
 
 
 def digest_of(hunt: Hunt) -> str:
@@ -121,18 +123,19 @@ def documents(hunt: Hunt) -> list[str]:
 def note(hunt: Hunt) -> str:
     """What was asked, of what, and how, in sentences."""
     asked, kind = hunt.asked, NEEDLES[hunt.kind]
-    many = "s" if hunt.done > 1 else ""
+    count = len(documents(hunt))
+    trials = f"{hunt.done} trial{'s' if hunt.done > 1 else ''}"
+    text = f"{count} document{'s' if count > 1 else ''} of {hunt.hays.label}"
     answers = (
         f"Answers are words; a choice is among {CHOICES}."
         if hunt.pool.words
-        else f"Answers are numbers of {DIGITS} digits, since the tokenizer has too few words of one "
-        "token; a choice is among the digits at every place."
+        else f"Answers are numbers of {DIGITS} digits, since the tokenizer has too few words of "
+        "one token; a choice is among the digits at every place."
     )
     said = (
         f"Needles ({kind.source}): {kind.about}, in one of {len(kind.templates)} wordings. "
-        f"{hunt.done} trial{many} at each length and depth, the same for every repair, in text from "
-        f"{len(documents(hunt))} document(s) of {hunt.hays.label} that holds no answer itself. "
-        f"{answers}"
+        f"{trials} at each length and depth, the same for every repair, within text from {text} "
+        f"that does not hold the answer. {answers}"
     )
     trained = hunt.model.trained_length
     if asked.lengths[0] > trained:
