@@ -1,4 +1,4 @@
-"""Needles by depth and length: a table in shades for each scheme and repair."""
+"""Needles by depth and length: tables in shades, one for each scheme and repair."""
 
 from __future__ import annotations
 
@@ -14,12 +14,8 @@ from .summarise import Task
 SUFFIX = "_by_depth"
 """Ends the names of metrics whose rows are of a depth and a length."""
 
-ROW = 26
-"""Pixels that a depth takes."""
-MARGIN = 90
-"""Pixels beside the panels, for axes."""
-MOST_CELLS = 9
-"""With more lengths in all panels of a row, a row holds fewer panels."""
+ROW = 25
+"""Pixels that a depth takes, and the name of a curve above its depths."""
 
 
 def rows_of(task: Task, name: str) -> list[Aggregate]:
@@ -39,31 +35,35 @@ def percent(depth: float) -> str:
     return f"{100 * depth:.3g}%"
 
 
-def panels(task: Task, name: str) -> int:
-    """How many panels stand beside one another."""
-    return min(len(task.curves), 3, max(1, MOST_CELLS // len(task.lengths(name))))
-
-
 def chart(task: Task, name: str) -> dict[str, Any]:
-    """The Vega-Lite spec, without a config: lengths across, depths down, a panel for each curve."""
-    lengths, beside = task.lengths(name), panels(task, name)
-    cells = [
-        {
-            "curve": row.curve,
-            "length": str(row.evaluation_length),
-            "depth": percent(task.depth(row)),
-            "share": 100 * row.mean,
-            "low": 100 * row.low,
-            "high": 100 * row.high,
-            "trials": row.count,
-        }
-        for row in rows_of(task, name)
-        if row.mean is not None and row.low is not None and row.high is not None
-    ]
+    """The Vega-Lite spec, without a config: lengths across; down, the depths of curve after curve.
+
+    One view and no facets, since only a single view takes the width that the page has.
+    """
+    cells, heads, order = [], [], []
+    for number, curve in enumerate(task.curves):
+        heads.append({"row": f"{number}|", "curve": curve})
+        order += [f"{number}|", *(f"{number}|{percent(depth)}" for depth in task.depths)]
+    for row in rows_of(task, name):
+        if row.mean is None or row.low is None or row.high is None:
+            continue
+        depth = percent(task.depth(row))
+        cells.append(
+            {
+                "row": f"{task.curves.index(row.curve)}|{depth}",
+                "curve": row.curve,
+                "length": str(row.evaluation_length),
+                "depth": depth,
+                "share": 100 * row.mean,
+                "low": 100 * row.low,
+                "high": 100 * row.high,
+                "trials": row.count,
+            }
+        )
     title = metric_of(name).axis
     x = alt.X(
         "length:N",
-        sort=list(map(str, lengths)),
+        sort=list(map(str, task.lengths(name))),
         axis=alt.Axis(
             title=f"evaluation length ({task.unit})",
             labelAngle=0,
@@ -74,17 +74,15 @@ def chart(task: Task, name: str) -> dict[str, Any]:
         ),
     )
     y = alt.Y(
-        "depth:N",
-        sort=list(map(percent, task.depths)),
-        axis=alt.Axis(title="depth of the needle", titlePadding=8),
+        "row:N",
+        scale=alt.Scale(domain=order),
+        axis=alt.Axis(title="depth of the needle", labelExpr="split(datum.value, '|')[1]"),
     )
     shade = alt.Color(
         "share:Q",
         scale=alt.Scale(domain=[0, 100]),
         legend=alt.Legend(title=title, orient="bottom", gradientLength=220),
     )
-    number = alt.Text("share:Q", format=".0f")
-    base = alt.Chart().encode(x=x, y=y)
     tooltip = [
         alt.Tooltip("curve:N", title="scheme"),
         alt.Tooltip("length:N", title="at"),
@@ -94,19 +92,19 @@ def chart(task: Task, name: str) -> dict[str, Any]:
         alt.Tooltip("high:Q", title="to", format=".1f"),
         alt.Tooltip("trials:Q"),
     ]
+    base = alt.Chart().encode(x=x, y=y)
+    number_in = alt.Text("share:Q", format=".0f")
     layers = [
         base.mark_rect(stroke="#8888", strokeWidth=0.5).encode(color=shade, tooltip=tooltip),
         # The halo keeps a number readable on any shade.
-        base.mark_text(style="halo").encode(text=number),
-        base.mark_text(style="name").encode(text=number),
+        base.mark_text(style="halo").encode(text=number_in),
+        base.mark_text(style="name").encode(text=number_in),
+        alt.Chart(alt.InlineData(values=heads))
+        .mark_text(style="name", align="left", baseline="middle", dx=2, dy=3)
+        .encode(x=alt.value(0), y=y, text="curve:N"),
     ]
-    panel = alt.layer(*layers).properties(
-        width=(WIDTH - MARGIN) // beside - 20, height=ROW * len(task.depths)
-    )
-    header = alt.Header(title=None, labelFontSize=12.5, labelLimit=WIDTH // beside)
-    facet = alt.Facet("curve:N", sort=list(task.curves), header=header)
-    faceted = panel.facet(data=alt.InlineData(values=cells), facet=facet, columns=beside)
-    return as_spec(faceted)
+    layered = alt.layer(*layers, data=alt.InlineData(values=cells))
+    return as_spec(layered.properties(width=WIDTH, height=ROW * len(order)))
 
 
 def reading(task: Task, name: str) -> str:

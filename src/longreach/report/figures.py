@@ -218,7 +218,7 @@ def depth_figure(task: Task, name: str) -> Figure:
         task=task.label,
         metric=name,
         title=f"{metric.title}: {task.label}",
-        caption=f"{depths.reading(task, name)} Intervals are in the numbers.",
+        caption=f"{depths.reading(task, name)} Intervals are in the table.",
         description=depths.describe(task, name),
         spec=depths.chart(task, name),
         data=as_csv(
@@ -290,9 +290,10 @@ def powers_of_two(longest: int) -> list[int]:
 
 def caption(reading: str, picture: Picture) -> str:
     """How to read the figure, and all that it does not show."""
+    rule = "" if picture.rule_at is None else "; dashed rule: trained length"
     said = [
         reading,
-        "Lines: means over seeds; bands: 95% intervals; dashed rule: trained length"
+        f"Lines: means over seeds; bands: 95% intervals{rule}"
         + ("." if picture.linear else "; the horizontal axis is in powers of two."),
     ]
     for curve, end in picture.ends.items():
