@@ -137,8 +137,8 @@ MUTANTS = [
     Mutant(
         "measured: a pass is known by its tokens alone",
         "pretrained/passes.py",
-        'about = f"{model.digest} {self.scored} {worn} {self.target_length if worn else 0}"',
-        'about = f"{model.digest} {self.scored}"',
+        'key_of(f"{model.digest} {self.scored} {worn}", self.tokens)',
+        'key_of(f"{model.digest} {self.scored}", self.tokens)',
         "test_measuring.py",
     ),
     Mutant(
