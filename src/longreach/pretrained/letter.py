@@ -40,6 +40,13 @@ def sentences(visit: Visit) -> list[str]:
             "weights at the new length."
         )
     said += [told(trial) for trial in order(verdict.trials, verdict.chosen)]
+    if verdict.at_trained:
+        shares = verdict.at_trained.items()
+        parts = [f"{value:.0%} of {kind}" for kind, (value, _, _) in shares]
+        line = f"At its trained length, as it is, it finds {', '.join(parts)}"
+        if all(value == 0 for _, (value, _, _) in shares):
+            line += ": none, so needles say nothing about this model"
+        said.append(f"{line}.")
     if verdict.chosen is plain and plain.repair is None:
         said.append("What the repairs that were tried would do is in the table.")
     return said

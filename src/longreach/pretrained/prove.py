@@ -20,7 +20,7 @@ from ..spectrum import Extension
 from .hunt import Search
 from .loading import Pretrained
 from .measure import measure
-from .seek import seek
+from .seek import fits, seek
 from .verdict import Trial, Verdict, cheapest, judge, needles_of
 from .wear import Proof
 from .work import LAST_TOKENS, Request, lengths_for
@@ -109,7 +109,18 @@ def prove(
         last_tokens=min(LAST_TOKENS, lengths_for(trained, target)[0]),
         target_length=target,
     )
-    share = 1.0 if not kinds else 1.0 - NEEDLE_SHARE
+    search = None
+    if kinds:
+        search = Search(
+            lengths=(trained, target),
+            depths=DEPTHS,
+            kinds=tuple(kinds),
+            texts=tuple(texts[:1]),
+            trials=trials,
+            target_length=target,
+        ).checked()
+        fits(model, search)
+    share = 1.0 if search is None else 1.0 - NEEDLE_SHARE
     say(f"measuring {model.name} as it is and with {len(candidates)} candidates")
     with display() as shown:
         losses = measure(
@@ -125,17 +136,8 @@ def prove(
     everyone = [None, *candidates]
     verdict = judge(losses.results, None, everyone, target)
     needles, left_out = None, list(losses.left_out)
-    if kinds:
+    if search is not None:
         left = None if max_seconds is None else max_seconds - (time.monotonic() - began)
-        search = Search(
-            lengths=(trained, target),
-            depths=DEPTHS,
-            kinds=tuple(kinds),
-            repairs=(),
-            texts=tuple(texts[:1]),
-            trials=trials,
-            target_length=target,
-        )
         needles, more = sought(model, search, verdict, out / NEEDLES, display, command, say, left)
         left_out += more
         verdict = judge(losses.results, needles, everyone, target)

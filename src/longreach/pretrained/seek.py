@@ -14,6 +14,7 @@ from .folder import check_folder
 from .haystack import haystacks
 from .hunt import Hunt, Search
 from .measure import WORK, Display, Found, prove_all
+from .needles import trial
 from .passes import Ledger, within
 from .seek_folder import STUDY, write_plan, write_run
 
@@ -60,6 +61,20 @@ def seek(
             write_run(out, hunt, command, proofs)
         problems = tuple(getattr(model, "problems", ()))
         return Found(Results.read(out), proofs, tuple(left_out), problems)
+
+
+def fits(model: LanguageModel, asked: Search) -> None:
+    """Makes one trial of every kind, text, length and depth, and reads none of them.
+
+    Raises InputError if one cannot be made: text too short, or a needle too long for a length.
+    """
+    pool = pool_of(model)
+    for text in asked.texts:
+        hays = haystacks(model, text, lambda line: None)
+        for kind in asked.kinds:
+            for length in asked.lengths:
+                for depth in asked.depths:
+                    trial(kind, hays, pool, length, depth, 0)
 
 
 def read_all(hunts: Sequence[Hunt], display: Display, max_seconds: float | None) -> list[str]:
