@@ -168,11 +168,25 @@ def page(visit: Visit, folder: Path) -> str:
     )
 
 
+CAPTIONS = {
+    "excess": "Loss of the last tokens up to each length, minus that of the same tokens in the "
+    "control: the model as it is, with no more than its trained length before them.",
+    "loss-by-position": "Loss by position in the longest window; the grey line is the control.",
+    "choice-by-depth": "Needles chosen among ten, by where they stand and how long the text is.",
+    "exact-match-by-depth": "Needles that greedy decoding writes out.",
+}
+"""What is under each drawing that a verdict rests on, by the end of its file's name."""
+
+
 def figures(folder: Path) -> Iterator[dict[str, Any]]:
     """The drawings that the verdict rests on, from the reports beside it."""
-    for part, wanted in (("losses", ("excess", "loss-by-position")), ("needles", ("depth",))):
-        drawn = sorted((folder / part / "figures").glob("*.svg"))
-        for kind in wanted:
-            for path in drawn:
-                if path.stem.endswith(kind):
-                    yield {"name": path.stem, "svg": path.read_text(encoding="utf-8")}
+    drawn = [
+        path
+        for part in ("losses", "needles")
+        for path in sorted((folder / part / "figures").glob("*.svg"))
+    ]
+    for ending, caption in CAPTIONS.items():
+        for path in drawn:
+            if path.stem.endswith(ending):
+                svg = path.read_text(encoding="utf-8")
+                yield {"name": path.stem, "svg": svg, "caption": caption}

@@ -219,7 +219,7 @@ def needles_of(
             continue
         low, high = wilson(*here)
         value = here[0] / here[1]
-        kind = run.rows[0].task
+        kind = run.rows[0].task.partition(" ")[0]
         found[kind] = (value, low, high)
         holds = holds and high >= start[0] / start[1]
     return found, holds if found else None
