@@ -1124,6 +1124,55 @@ MUTANTS = [
         "if not _files(folder):",
         "test_where.py",
     ),
+    Mutant(
+        "a needle's choice counts ties as right",
+        "pretrained/needles.py",
+        "(true[:, None] > others).all()",
+        "(true[:, None] >= others).all()",
+        "test_needles.py",
+    ),
+    Mutant(
+        "a needle's answer is read one token too early",
+        "pretrained/needles.py",
+        "last=len(truth))[0]",
+        "last=len(truth) + 1)[0, :-1]",
+        "test_needles.py",
+    ),
+    Mutant(
+        "a needle's prompt does not depend on the trial",
+        "pretrained/needles.py",
+        "round(1e6 * depth), number]",
+        "round(1e6 * depth), 0]",
+        "test_needles.py",
+    ),
+    Mutant(
+        "the line breaks that a needle brings count against its length",
+        "pretrained/haystack.py",
+        "reached = end - (length - len(ending) - sum(map(len, pieces.values())))",
+        "reached = start",
+        "test_needles.py",
+    ),
+    Mutant(
+        "text around a needle may hold its answer",
+        "pretrained/answers.py",
+        "[word for word in self.words if word not in text]",
+        "list(self.words)",
+        "test_needles.py",
+    ),
+    Mutant(
+        "needles by depth are told in another order than by length",
+        "pretrained/hunt.py",
+        "column = judged[:, place, number]",
+        "column = judged[:, -1 - place, number]",
+        "test_needles.py",
+    ),
+    Mutant(
+        "a repair that depends on length is set for the longest needle prompt",
+        "pretrained/hunt.py",
+        "target = length if self.depends_on_length(repair) else",
+        "target =",
+        "test_needles.py",
+    ),
 ]
 
 

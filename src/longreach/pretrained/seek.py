@@ -32,8 +32,8 @@ def seek(
 ) -> Found:
     """Does what is missing in `out` and writes rows, as a runs folder that `report` reads.
 
-    First trial 0 of every length and depth under every repair, of each kind and text in turn; then
-    trial 1: stopped anywhere, what there is compares like with like. Every pass is kept.
+    First trial 0 of every kind, text, length and depth under every repair; then trial 1: stopped
+    anywhere, what there is compares like with like. Every pass is kept.
 
     max_seconds: begin no round of trials that would end later; the first is always done.
     Raises InputError for a mistake in the search, text that is too short or holds the words that
@@ -80,24 +80,27 @@ def fits(model: LanguageModel, asked: Search) -> None:
 def read_all(hunts: Sequence[Hunt], display: Display, max_seconds: float | None) -> list[str]:
     """Does all passes that are missing and that the time allows; says what was left out."""
     asked, ledger = hunts[0].asked, hunts[0].ledger
-    rounds = [(hunt, number) for number in range(asked.trials) for hunt in hunts]
-    batches = [hunt.batch(number) for hunt, number in rounds]
+    batches = [
+        [each for hunt in hunts for each in hunt.batch(number)] for number in range(asked.trials)
+    ]
     ready = [all(ledger.there(each) for each in batch) for batch in batches]
     missing = [each.read for batch in batches for each in batch if not ledger.there(each)]
-    display.start(runs=len(rounds), finished=sum(ready), steps=sum(missing))
-    allowed = within(ledger, batches, max_seconds)
-    for (hunt, number), batch, was_there in zip(rounds, allowed, ready, strict=False):
+    display.start(runs=len(batches), finished=sum(ready), steps=sum(missing))
+    done = 0
+    for number, batch in enumerate(within(ledger, batches, max_seconds)):
         for each in batch:
             new = not ledger.there(each)
             ledger.values(each)
             if new:
                 display.advance(each.read)
-        hunt.done = number + 1
-        if not was_there:
-            display.finish(f"trial {number + 1} of {hunt.label}")
+        done = number + 1
+        if not ready[number]:
+            display.finish(f"trial {done} everywhere")
+    for hunt in hunts:
+        hunt.done = done
+    if done == asked.trials:
+        return []
     return [
-        f"{hunt.done} of {asked.trials} trials of {hunt.label} were done at each length and depth: "
-        "the time did not allow more. The same command continues"
-        for hunt in hunts
-        if hunt.done < asked.trials
+        f"{done} of {asked.trials} trials at each length and depth were done: the time did not "
+        "allow more. The same command continues"
     ]
