@@ -1169,7 +1169,7 @@ MUTANTS = [
     Mutant(
         "a repair that depends on length is set for the longest needle prompt",
         "pretrained/hunt.py",
-        "target = length if self.depends_on_length(repair) else",
+        "target = length if by_length else",
         "target =",
         "test_needles.py",
     ),
