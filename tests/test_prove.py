@@ -26,23 +26,7 @@ from longreach.spectrum import Extension
 from . import tiny_models
 from .test_measuring import Silent
 
-WORDS = [
-    "the",
-    "quick",
-    "brown",
-    "fox",
-    "jumps",
-    "over",
-    "the",
-    "lazy",
-    "dog",
-    "and",
-    "a",
-    "small",
-    "grey",
-    "cat",
-    "sleeps",
-]
+WORDS = "the quick brown fox jumps over the lazy dog and a small grey cat sleeps"
 CONFIG = {
     "model_type": "llama",
     "hidden_size": 4096,
