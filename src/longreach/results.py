@@ -40,9 +40,12 @@ class Row:
         tokens right, under the true prefix), `loss` (mean over positions, nats per token),
         `loss_by_position` (the same, over a range of positions of the longest window), `last_loss`
         (loss of the same last tokens, seen with evaluation_length tokens of context),
-        `bits_per_byte` (loss over the bytes that the scored tokens stand for).
+        `bits_per_byte` (loss over the bytes that the scored tokens stand for), `choice` (fraction
+        of answers held more likely than the other answers that they could have been),
+        `exact_match_by_depth`, `choice_by_depth` (the same, of needles at one depth).
     first_position, last_position: the targets behind the value, counted by how many tokens come
-        before them in the window; both 1-based and inclusive.
+        before them in the window; both 1-based and inclusive. Of needles: 1 and the length, or by
+        depth, twice the position that the depth comes to.
     value: None unless status is "measured"; low, high: its 95 % interval over this run's sequences.
     count: sequences (or held-out documents) behind the value.
     status: "past_limit" where the scheme has no such position.

@@ -12,7 +12,10 @@ from . import (
     diagnose as diagnose,
     lab as lab,
     measure as measure,
+    needles as needles,
     prescribe as prescribe,
+    prove as prove,
+    search as search,
     spectrum as spectrum,
     tasks as tasks,
 )

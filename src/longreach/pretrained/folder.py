@@ -34,14 +34,14 @@ from .work import Request, Work
 STUDY = "measure"
 
 
-def check_folder(out: Path, model: LanguageModel) -> None:
-    """Raises InputError if the folder holds something else."""
+def check_folder(out: Path, model: LanguageModel, name: str = STUDY) -> None:
+    """Raises InputError if the folder holds another study than `name`, or another model."""
     if not (out / PLAN).exists():
         return
     study = read_json(out / PLAN)["study"]
     held = study.get("model", {}).get("digest")
-    if study["name"] != STUDY or held != model.digest:
-        what = f"the study '{study['name']}'" if study["name"] != STUDY else "another model"
+    if study["name"] != name or held != model.digest:
+        what = f"the study '{study['name']}'" if study["name"] != name else "another model"
         raise InputError(f"{out} holds {what}; use another --out folder")
 
 

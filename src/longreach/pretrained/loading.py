@@ -170,6 +170,16 @@ def load(
     return load_folder(name, source.config, checkpoint, dtype, where, say)
 
 
+def for_engines(model: LanguageModel) -> Pretrained:
+    """The same model. Raises InputError for one of our own runs, which no engine serves."""
+    if not isinstance(model, Pretrained):
+        raise InputError(
+            f"{model.name} is one of our own runs, which no engine serves; `longreach measure` "
+            "measures it under repairs"
+        )
+    return model
+
+
 def library() -> Any:
     """`transformers`, kept from speaking. Raises InputError where something of it is missing."""
     try:

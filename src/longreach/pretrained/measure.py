@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from ..errors import InputError
+from ..repairs import Repair
 from ..results import Results
 from ..run import locked
 from .base import LanguageModel
@@ -77,7 +78,7 @@ def measure(
         )
     with locked(out):
         check_folder(out, model)
-        proofs = prove_all(model, asked)
+        proofs = prove_all(model, asked.repairs, asked.target_length or asked.lengths[-1])
         works = [
             Work(asked, model, text, Ledger(out / WORK / model.digest, model))
             for text in (
@@ -93,12 +94,14 @@ def measure(
         )
 
 
-def prove_all(model: LanguageModel, asked: Request) -> dict[str, Proof]:
+def prove_all(
+    model: LanguageModel, repairs: Iterable[Repair | None], target_length: int
+) -> dict[str, Proof]:
     """Puts every repair on once, for the target length. Raises InputError if one does not fit."""
     found = {}
-    for repair in asked.repairs:
+    for repair in repairs:
         if repair is not None:
-            with model.wearing(repair, asked.target_length or asked.lengths[-1]) as proof:
+            with model.wearing(repair, target_length) as proof:
                 assert proof is not None
                 found[str(repair)] = proof
     return found

@@ -1,4 +1,4 @@
-"""Passes: one reading of one window by the model, worn or not; each is kept, so none is lost."""
+"""Passes: one reading of some tokens by the model, worn or not; each is kept, so none is lost."""
 
 from __future__ import annotations
 
@@ -8,16 +8,67 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
 from .. import files
 from ..repairs import Repair
 from .base import LanguageModel
+
+
+class Reading(Protocol):
+    """What a Ledger can do once and keep.
+
+    repair: worn for target_length; None for the model as it is.
+    """
+
+    @property
+    def repair(self) -> Repair | None:
+        """Worn while it is read."""
+        ...
+
+    @property
+    def target_length(self) -> int:
+        """That the repair is set for."""
+        ...
+
+    @property
+    def read(self) -> int:
+        """Tokens that the model reads."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the numbers that come of it."""
+        ...
+
+    def key(self, model: LanguageModel) -> str:
+        """Names the file that keeps them: everything that they depend on."""
+        ...
+
+    def make(self, model: LanguageModel) -> Tensor:
+        """The numbers, from a model that wears the repair already."""
+        ...
+
+
+AnyReading = TypeVar("AnyReading", bound=Reading)
+
+
+def key_of(about: str, tokens: Int[Tensor, " time"]) -> str:
+    """24 hexadecimal digits that cover a description and tokens."""
+    content = hashlib.sha256(about.encode())
+    content.update(tokens.numpy().astype(np.int64).tobytes())
+    return content.hexdigest()[:24]
+
+
+def worn_key(repair: Repair | None, target_length: int) -> str:
+    """What a file's name says of the repair that was worn."""
+    return " 0" if repair is None else f"{repair.name} {repair.options!r} {target_length}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,16 +85,22 @@ class Pass:
 
     def key(self, model: LanguageModel) -> str:
         """Names the file that keeps it: everything that the losses depend on."""
-        worn = "" if self.repair is None else f"{self.repair.name} {self.repair.options!r}"
-        about = f"{model.digest} {self.scored} {worn} {self.target_length if worn else 0}"
-        content = hashlib.sha256(about.encode())
-        content.update(self.tokens.numpy().astype(np.int64).tobytes())
-        return content.hexdigest()[:24]
+        worn = worn_key(self.repair, self.target_length)
+        return key_of(f"{model.digest} {self.scored} {worn}", self.tokens)
 
     @property
     def read(self) -> int:
         """Tokens that the model reads."""
         return len(self.tokens) - 1
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One loss for each scored token."""
+        return (self.scored,)
+
+    def make(self, model: LanguageModel) -> Float[Tensor, " scored"]:
+        """The losses, in nats."""
+        return model.losses(self.tokens[None], last=self.scored)[0]
 
 
 @dataclass
@@ -57,28 +114,32 @@ class Ledger:
     model: LanguageModel
     seconds: list[tuple[int, float]] = field(default_factory=list)
 
-    def there(self, one: Pass) -> bool:
+    def there(self, one: Reading) -> bool:
         """Whether a pass is done."""
         return self.path(one).is_file()
 
-    def path(self, one: Pass) -> Path:
-        """Where its losses are kept."""
+    def path(self, one: Reading) -> Path:
+        """Where its numbers are kept."""
         return self.folder / f"{one.key(self.model)}.npy"
 
     def losses(self, one: Pass) -> NDArray[np.float32]:
-        """Those of a pass, in nats; read if they are there, else made now and kept."""
+        """Those of a pass, in nats."""
+        return self.values(one)
+
+    def values(self, one: Reading) -> NDArray[np.float32]:
+        """The numbers of a reading; read if they are there, else made now and kept."""
         path = self.path(one)
         if path.is_file():
             try:
                 found: NDArray[np.float32] = np.load(path, allow_pickle=False)
-                if found.shape == (one.scored,) and found.dtype == np.float32:
+                if found.shape == one.shape and found.dtype == np.float32:
                     return found
             except (ValueError, OSError, EOFError):
                 pass  # Kept whole, so damaged from outside: made again, and put in its place.
         began = time.monotonic()
         with self.model.wearing(one.repair, one.target_length):
-            losses = self.model.losses(one.tokens[None], last=one.scored)[0]
-        made: NDArray[np.float32] = losses.to(torch.float32).numpy()
+            values = one.make(self.model)
+        made: NDArray[np.float32] = values.to("cpu", torch.float32).numpy()
         self.seconds.append((one.read, time.monotonic() - began))
         buffer = io.BytesIO()
         np.save(buffer, made, allow_pickle=False)
@@ -86,7 +147,7 @@ class Ledger:
         files.write(path, buffer.getvalue())
         return made
 
-    def estimate(self, passes: Sequence[Pass]) -> float | None:
+    def estimate(self, passes: Sequence[Reading]) -> float | None:
         """Seconds that passes will take; None if nothing was timed yet.
 
         By what a token cost in the longest pass so far, and more for longer ones, since attention
@@ -100,8 +161,8 @@ class Ledger:
 
 
 def within(
-    ledger: Ledger, batches: Sequence[Sequence[Pass]], seconds: float | None
-) -> Iterator[Sequence[Pass]]:
+    ledger: Ledger, batches: Sequence[Sequence[AnyReading]], seconds: float | None
+) -> Iterator[Sequence[AnyReading]]:
     """Batches of passes in order, as long as the time allows; the first one always.
 
     A batch that is already there costs nothing. Others are begun only if, by what has been timed,

@@ -82,7 +82,8 @@ class Verdict:
     """What to do.
 
     outcome: in words. chosen: the trial that won; the model as it is where no repair is needed,
-    None where nothing holds. trials: all, the model as it is first.
+    None where nothing holds. trials: all, the model as it is first. at_trained: of each kind of
+    needle, the share that the model as it is finds at its trained length, with its interval.
     """
 
     trained_length: int
@@ -90,10 +91,14 @@ class Verdict:
     outcome: Outcome
     chosen: Trial | None
     trials: tuple[Trial, ...]
+    at_trained: Mapping[str, tuple[float, float, float]]
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""
         return {
+            "needles_at_trained_length": {
+                kind: list(found) for kind, found in self.at_trained.items()
+            },
             "trained_length": self.trained_length,
             "target_length": self.target_length,
             "outcome": self.outcome,
@@ -125,6 +130,7 @@ def judge(
         outcome=outcome,
         chosen=chosen,
         trials=trials,
+        at_trained={} if needles is None else needles_of(needles, None, trained, trained)[0],
     )
 
 
@@ -213,7 +219,7 @@ def needles_of(
             continue
         low, high = wilson(*here)
         value = here[0] / here[1]
-        kind = run.rows[0].task
+        kind = run.rows[0].task.partition(" ")[0]
         found[kind] = (value, low, high)
         holds = holds and high >= start[0] / start[1]
     return found, holds if found else None

@@ -43,6 +43,8 @@ def passages(
     longest: int,
     count: int,
     say: Callable[[str], None] = lambda line: None,
+    *,
+    skip: int = 0,
 ) -> Passages:
     """Up to `count` windows of longest + 1 tokens, from as many documents as there are.
 
@@ -51,8 +53,10 @@ def passages(
     Documents come in the order of their fingerprints, one window of each, which begins where the
     document and the length say; if they are too few, further windows of the same ones, without
     overlap.
+    skip: documents that are long enough and passed over, so that what is chosen on some text is
+    measured on other.
 
-    Raises InputError if no document has so many tokens.
+    Raises InputError if no document has so many tokens, or none is left.
     """
     label, found = sources(text)
     rows: list[list[int]] = []
@@ -68,8 +72,14 @@ def passages(
         if len(tokens) > longest:
             rows.append(tokens)
             names.append(document.name)
-        if len(rows) == count:
+        if len(rows) == skip + count:
             break
+    if rows and len(rows) <= skip:
+        raise InputError(
+            f"{label} has {len(rows)} documents of {longest + 1:,} tokens, and {skip} are kept for "
+            "measuring: none is left. Give more text, or fewer --windows"
+        )
+    rows, names = rows[skip:], names[skip:]
     if not rows:
         longest_text = max((len(document.text.encode()) for document in found), default=0)
         has = f"{most:,} tokens" if tried else f"{longest_text:,} bytes"

@@ -17,6 +17,9 @@ from .windows import Passages
 BY_LENGTH = ("dynamic", "dynamic_yarn", "longrope")
 """Repairs whose spectrum depends on the length that is being read."""
 
+LAST_TOKENS = 256
+"""Compared with the control's, unless asked otherwise."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
@@ -33,7 +36,7 @@ class Request:
     repairs: tuple[Repair | None, ...] = (None,)
     texts: tuple[str, ...] = ("stdlib",)
     windows: int = 8
-    last_tokens: int = 256
+    last_tokens: int = LAST_TOKENS
     target_length: int | None = None
 
     def of(self, trained_length: int) -> Request:
@@ -103,12 +106,8 @@ class Work:
         ends = {length for length in self.asked.lengths if length > trained}
         half = max(1, trained // 2)
         ends |= set(range(trained + half, longest, half))
-        return {
-            end: Pass(
-                tokens[end - trained : end + 1], min(trained, max(half, self.asked.last_tokens))
-            )
-            for end in sorted(ends)
-        }
+        scored = min(trained, max(half, self.asked.last_tokens))
+        return {end: Pass(tokens[end - trained : end + 1], scored) for end in sorted(ends)}
 
     def window(self, number: int) -> list[Pass]:
         """All passes of a window."""
@@ -131,3 +130,12 @@ def changed_at(repair: Repair, trained_length: int, lengths: Sequence[int]) -> d
         same = np.array_equal(used.inverse_frequencies, plain.inverse_frequencies)
         found[length] = not same or used.amplitude != plain.amplitude
     return found
+
+
+def lengths_for(trained: int, target: int) -> tuple[int, ...]:
+    """Evaluation lengths of a visit: short text, the trained length, half-way, and the target.
+
+    >>> lengths_for(8192, 12288)
+    (2048, 8192, 10240, 12288)
+    """
+    return tuple(sorted({max(2, trained // 4), trained, (trained + target) // 2, target}))

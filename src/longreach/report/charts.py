@@ -128,12 +128,12 @@ def x_axis(picture: Picture) -> alt.X:
 
 def references(picture: Picture, x: alt.X) -> Iterator[alt.Chart]:
     """The rule at the trained length, and the grey lines; a level one at 0 is drawn through."""
-    if picture.trained_length is not None:
-        rule = alt.Chart(alt.InlineData(values=[{"x": picture.trained_length}])).encode(x=x)
+    if picture.rule_at is not None:
+        rule = alt.Chart(alt.InlineData(values=[{"x": picture.rule_at}])).encode(x=x)
         yield rule.mark_rule(strokeDash=[5, 4], style="reference")
         # Above the plot, where no line can run through it.
         yield rule.mark_text(
-            style="note", text=f"trained length {picture.trained_length}", baseline="bottom"
+            style="note", text=f"trained length {picture.rule_at}", baseline="bottom"
         ).encode(y=alt.value(-7))
     for value in picture.rules.values():
         level = alt.Chart(alt.InlineData(values=[{"value": value}])).encode(y="value:Q")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any
 
-from . import endings, ranking
+from . import depths, endings, ranking
 from .aggregate import Aggregate
 from .charts import chart, rounded
 from .lengths import chosen
@@ -58,7 +58,7 @@ def figures(summary: Summary) -> list[Figure]:
     """All figures: those across tasks, then task by task; the training losses last."""
     found = ranking_figures(summary)
     found += [
-        endings_figure(task) if metric == endings.NAME else score_figure(summary, task, metric)
+        figure_of(summary, task, metric)
         for task in summary.tasks
         for metric in task.metrics
         if metric_of(metric).figure
@@ -160,6 +160,15 @@ def ranking_figures(summary: Summary) -> list[Figure]:
     return found
 
 
+def figure_of(summary: Summary, task: Task, metric: str) -> Figure:
+    """That of one metric of a task."""
+    if metric == endings.NAME:
+        return endings_figure(task)
+    if metric.endswith(depths.SUFFIX):
+        return depth_figure(task, metric)
+    return score_figure(summary, task, metric)
+
+
 def score_figure(summary: Summary, task: Task, name: str) -> Figure:
     """One metric against length, or against position in the longest window."""
     metric = metric_of(name)
@@ -176,7 +185,7 @@ def score_figure(summary: Summary, task: Task, name: str) -> Figure:
         curves=summary.curves,
         lines=[line(row, by_position=by_position) for row in rows if row.mean is not None],
         ends=ends(rows, by_position=by_position),
-        references=references(task, metric),
+        references=references(task, name),
         rules={"no change": 0.0, "tolerance": REACH_NATS} if metric.paired else {},
         x=f"position in the window ({task.unit} before it)"
         if by_position
@@ -196,6 +205,26 @@ def score_figure(summary: Summary, task: Task, name: str) -> Figure:
         description=describe(task, metric, rows),
         spec=chart(picture),
         data=as_csv(CSV_COLUMNS, ([getattr(row, key) for key in CSV_COLUMNS] for row in rows)),
+    )
+
+
+def depth_figure(task: Task, name: str) -> Figure:
+    """One metric by depth and length, a panel for each scheme and repair."""
+    metric = metric_of(name)
+    rows = depths.rows_of(task, name)
+    columns = ("depth", *CSV_COLUMNS)
+    return Figure(
+        name=slug(f"{task.label}-{name}"),
+        task=task.label,
+        metric=name,
+        title=f"{metric.title}: {task.label}",
+        caption=f"{depths.reading(task, name)} Intervals are in the table.",
+        description=depths.describe(task, name),
+        spec=depths.chart(task, name),
+        data=as_csv(
+            columns,
+            ([task.depth(row), *(getattr(row, key) for key in CSV_COLUMNS)] for row in rows),
+        ),
     )
 
 
@@ -231,11 +260,12 @@ def ends(rows: Iterable[Aggregate], *, by_position: bool) -> dict[str, float | N
     return found
 
 
-def references(task: Task, metric: Metric) -> dict[str, dict[float, float]]:
+def references(task: Task, name: str) -> dict[str, dict[float, float]]:
     """Named grey lines. Nothing is below a loss of 0, which is not worth a line."""
-    if metric == metric_of(task.metric) and metric.percent:
-        return {"ceiling": as_places(task.ceiling), "chance": as_places(task.chance)}
-    if metric == metric_of("loss_by_position") and (control := task.of("control_by_position")):
+    metric = metric_of(name)
+    if metric.percent:
+        return {which: as_places(values) for which, values in task.bounds(name).items()}
+    if name == "loss_by_position" and (control := task.of("control_by_position")):
         # Where the two part; up to the trained length they are one.
         beyond = [row for row in control if row.last_position >= task.trained_length]
         points = {place(row, by_position=True): row.mean for row in beyond}
@@ -260,9 +290,10 @@ def powers_of_two(longest: int) -> list[int]:
 
 def caption(reading: str, picture: Picture) -> str:
     """How to read the figure, and all that it does not show."""
+    rule = "" if picture.rule_at is None else "; dashed rule: trained length"
     said = [
         reading,
-        "Lines: means over seeds; bands: 95% intervals; dashed rule: trained length"
+        f"Lines: means over seeds; bands: 95% intervals{rule}"
         + ("." if picture.linear else "; the horizontal axis is in powers of two."),
     ]
     for curve, end in picture.ends.items():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .figures import ACROSS, Figure
-from .metrics import metric_of
 from .ranking import RANKS, SCORES, ranked_tasks
 from .summarise import Summary
 from .tables import (
@@ -16,7 +15,7 @@ from .tables import (
     past_trained_table,
     ranking_table,
     run_table,
-    score_table,
+    table_of,
 )
 from .verdict import overall, verdict
 from .wording import methods, progress, provenance, seen_in_training, settings
@@ -44,8 +43,8 @@ def text(summary: Summary, figures: Iterable[Figure], folder: str) -> str:
         for metric in task.metrics:
             if figure := drawn.get((task.label, metric)):
                 parts += [image(figure, folder), escape(figure.caption)]
-            if metric_of(metric).table:
-                parts += titled(score_table(task, metric))
+            if table := table_of(task, metric):
+                parts += titled(table)
         if table := difference_table(task):
             parts += titled(table)
     parts += ["## Training"]

@@ -55,6 +55,40 @@ METRICS = {  # in the order of a report
         reading="The fraction of sequences answered wholly right. The grey lines are the best that "
         "any model can score at that length (ceiling) and what guessing scores (chance).",
     ),
+    "exact_match_by_depth": Metric(
+        title="Exact match by depth",
+        axis="exact match (%)",
+        unit="%",
+        decimals=1,
+        percent=True,
+        lower_is_better=False,
+        reading="The fraction of needles found, by where they are hidden (down: 0% is before all "
+        "text, 100% right before the question) and how long the whole prompt is (across). Found "
+        "means that greedy decoding writes the answer.",
+    ),
+    "choice": Metric(
+        title="Choice among answers",
+        axis="right choices (fraction)",
+        unit="%",
+        decimals=1,
+        percent=True,
+        lower_is_better=False,
+        reading="The fraction of needles whose answer the model holds more likely than the other "
+        "answers that it could have been. It asks less than exact match: a model that knows the "
+        "answer and would rather write something else is right here and wrong there. The grey "
+        "lines are the best that any model can score (ceiling) and what guessing scores (chance).",
+    ),
+    "choice_by_depth": Metric(
+        title="Choice among answers by depth",
+        axis="right choices (%)",
+        unit="%",
+        decimals=1,
+        percent=True,
+        lower_is_better=False,
+        reading="The fraction of needles whose answer the model holds more likely than the other "
+        "answers, by where they are hidden (down: 0% is before all text, 100% right before the "
+        "question) and how long the whole prompt is (across). Guessing scores {chance}%.",
+    ),
     "endings": Metric(
         title="How answers end",
         axis="",

@@ -17,7 +17,7 @@ from .tables import (
     past_trained_table,
     ranking_table,
     run_table,
-    score_table,
+    table_of,
 )
 from .theme import THEMES
 from .verdict import overall, verdict
@@ -79,7 +79,7 @@ def task_section(task: Task, drawn: dict[tuple[str, str], Figure]) -> dict[str, 
                 "title": metric_of(metric).title,
                 "reading": metric_of(metric).reading,
                 "figure": drawn.get((task.label, metric)),
-                "table": score_table(task, metric) if metric_of(metric).table else None,
+                "table": table_of(task, metric),
             }
             for metric in task.metrics
         ],

@@ -58,6 +58,13 @@ class Picture:
         places = [point["x"] for point in self.lines]
         return min(places), max([*places, *self.ticks])
 
+    @property
+    def rule_at(self) -> int | None:
+        """Where the rule at the trained length stands; None where the axis does not reach it."""
+        first, last = self.span
+        trained = self.trained_length
+        return trained if trained is not None and first <= trained <= last else None
+
     @cached_property
     def extent(self) -> dict[str, tuple[float, float]]:
         """The lowest and highest value of each curve, its band included."""

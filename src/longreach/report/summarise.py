@@ -65,6 +65,8 @@ class Task:
     seen: the share of the evaluated sequences that training met, by length, where it was counted.
     changes: against the trained length, where loss is measured; as aggregates of the metric
     "change".
+    others: by metric, ceiling and chance of those that are not the task's own. depths: where
+    needles are hidden, if they are: 0 before all text, 1 right before the question.
     """
 
     label: str
@@ -82,6 +84,8 @@ class Task:
     changes: tuple[Aggregate, ...]
     differences: tuple[Difference, ...]
     finished: tuple[Finished, ...]
+    others: Mapping[str, Mapping[str, Mapping[int, float]]]
+    depths: tuple[float, ...]
 
     @property
     def reach_metric(self) -> str:
@@ -98,6 +102,8 @@ class Task:
     @property
     def item(self) -> str:
         """What one value is of."""
+        if self.depths:
+            return "trial"
         return "document" if self.metric == "loss" else "sequence"
 
     @property
@@ -124,6 +130,17 @@ class Task:
         """The lengths trained at, as one says them: "64", or "1 to 16"."""
         first = "" if self.shortest is None else f"{self.shortest} to "
         return f"{first}{self.trained_length}"
+
+    def bounds(self, metric: str) -> Mapping[str, Mapping[int, float]]:
+        """Ceiling and chance of a metric, by length; nothing where they are not known."""
+        if metric == self.metric:
+            return {"ceiling": self.ceiling, "chance": self.chance}
+        return self.others.get(metric, {})
+
+    def depth(self, row: Aggregate) -> float:
+        """Of the needles behind a row: the nearest of the depths to the position that it names."""
+        place = row.last_position / row.evaluation_length
+        return min(self.depths, key=lambda depth: abs(depth - place))
 
     def of(self, metric: str) -> list[Aggregate]:
         """The aggregates of one metric."""
@@ -198,7 +215,7 @@ def summarise_task(label: str, runs: list[Run], shortest: int | None = None) -> 
     if not rows:
         raise InputError(f"the runs of {label} hold no rows; run the study again to measure them")
     trained_length = rows[0].trained_length
-    ceiling = {int(length): float(value) for length, value in about["ceiling"].items()}
+    ceiling = by_length(about["ceiling"])
     stacks = stacked(runs)
     metric = str(about["metric"])
     found = tuple(aggregates(rows, stacks))
@@ -209,7 +226,7 @@ def summarise_task(label: str, runs: list[Run], shortest: int | None = None) -> 
         metric=metric,
         unit=str(about["length_unit"]),
         ceiling=ceiling,
-        chance={int(length): float(value) for length, value in about["chance"].items()},
+        chance=by_length(about["chance"]),
         note=str(about["note"]),
         seen=seen_in_training(runs),
         shortest=shortest,
@@ -224,7 +241,17 @@ def summarise_task(label: str, runs: list[Run], shortest: int | None = None) -> 
             for run in runs
             if run.rows
         ),
+        others={
+            name: {which: by_length(values) for which, values in bounds.items()}
+            for name, bounds in about.get("others", {}).items()
+        },
+        depths=tuple(about.get("depths", ())),
     )
+
+
+def by_length(values: Mapping[str, Any]) -> dict[int, float]:
+    """Numbers by length, as JSON keeps them."""
+    return {int(length): float(value) for length, value in values.items()}
 
 
 def seen_in_training(runs: Iterable[Run]) -> dict[int, float]:

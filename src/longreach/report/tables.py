@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from .aggregate import Aggregate
+from .depths import SUFFIX, percent
 from .lengths import MOST, chosen
 from .metrics import Metric, metric_of
 from .ranking import past_trained, ranking
@@ -65,10 +66,10 @@ def score_table(task: Task, name: str, *, short: bool = False) -> Table:
             best = best_text([row for row in rows if row.evaluation_length == length])
             entries.append(value_entry(mine.get(length), best, short=short))
         body.append((*entries, Entry(reach_text(task, curve))))
-    if metric.percent and name == task.metric:
+    if metric.percent:
         ranges = [trained_range(task)] if over else []
         ranges += [[length] for length in lengths]
-        for label, values in (("ceiling", task.ceiling), ("chance", task.chance)):
+        for label, values in task.bounds(name).items():
             body.append(reference_row(label, values, metric, ranges))
     end = None if name == task.main_metric else -1  # reach stands where it is first asked for
     told = "mean over seeds" if short else "mean ± sample sd over seeds"
@@ -79,6 +80,46 @@ def score_table(task: Task, name: str, *, short: bool = False) -> Table:
         columns=("scheme", "seeds", *heads, "reach")[:end],
         rows=tuple(row[:end] for row in body),
     )
+
+
+def depth_table(task: Task, name: str) -> Table:
+    """Scheme and depth by evaluation length, each fraction with its interval."""
+    metric = metric_of(name)
+    lengths = task.lengths(name)
+    found = {(row.curve, task.depth(row), row.evaluation_length): row for row in task.of(name)}
+    body = []
+    for curve in task.curves:
+        for depth in task.depths:
+            rows = [found.get((curve, depth, length)) for length in lengths]
+            if any(rows):
+                body.append((Entry(curve), Entry(percent(depth)), *map(interval_entry, rows)))
+    trained = task.trained_length
+    return Table(
+        title=f"{metric.title} ({metric.unit}), with 95% intervals",
+        columns=(
+            "scheme",
+            "depth",
+            *(f"{n} (trained)" if n == trained else str(n) for n in lengths),
+        ),
+        rows=tuple(body),
+    )
+
+
+def interval_entry(row: Aggregate | None) -> Entry:
+    """A mean and its interval."""
+    if row is None:
+        return Entry(NOTHING)
+    if row.mean is None or row.low is None or row.high is None:
+        return Entry(PAST_LIMIT)
+    metric = metric_of(row.metric)
+    return Entry(f"{metric.cell(row.mean)} [{metric.cell(row.low)}, {metric.cell(row.high)}]")
+
+
+def table_of(task: Task, name: str) -> Table | None:
+    """That of one metric in a report, if it has one."""
+    if not metric_of(name).table:
+        return None
+    return depth_table(task, name) if name.endswith(SUFFIX) else score_table(task, name)
 
 
 def columns(task: Task, name: str, *, short: bool = False) -> tuple[list[int], str]:

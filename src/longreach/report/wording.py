@@ -89,7 +89,8 @@ def methods(summary: Summary) -> list[str]:
     """How every number was made."""
     study = summary.results.plan["study"]
     if measured_model(summary):
-        return methods_of_a_model(study)
+        needles = any(task.depths for task in summary.tasks)
+        return methods_of_needles(study) if needles else methods_of_a_model(study)
     seeds = study["seeds"]
     said = []
     if study["model"].get("architecture", "decoder") != "decoder":
@@ -144,14 +145,45 @@ def measured_model(summary: Summary) -> bool:
     return "digest" in summary.results.plan["study"]["model"]
 
 
+def how_repairs_are_worn(study: Mapping[str, Any]) -> str:
+    """What a repair does to the model that was measured."""
+    return (
+        f"{study['model']['name']} was read as it is, and under each repair. A repair replaces the "
+        "function that makes cos and sin while it is worn; no weight is changed, and afterwards "
+        "the model is bit for bit what it was. What was applied was read back from the running "
+        "model: see the settings."
+    )
+
+
+def methods_of_needles(study: Mapping[str, Any]) -> list[str]:
+    """How every number about needles was made."""
+    return [
+        how_repairs_are_worn(study),
+        "A prompt is a stretch of a real document with a statement put between two of its lines or "
+        "sentences, and a question at the end whose last words are those of the statement: a model "
+        "that was only trained to go on with text can answer. The whole of it, question included, "
+        "has exactly as many tokens as the evaluation length says. Documents, wordings, words and "
+        "places depend on kind, length, depth and trial alone, so that repairs meet the same "
+        "prompts.",
+        "One pass over prompt and answer judges both: exact match, if every token of the answer "
+        "has the highest logit of all (what greedy decoding would write); choice, if it has a "
+        "higher one than the tokens that the other answers have in its place. A tie is wrong.",
+        "Depth is a share of the text around the needle. A needle stands at most some dozens of "
+        "tokens from it, where a line or sentence ends.",
+        f"Intervals are 95% percentile intervals of a bootstrap over trials ({RESAMPLES:,} "
+        "resamples, fixed random numbers), widened to Wilson's, since a bootstrap of answers that "
+        "are all right has no width. Differences are paired by trial. Where trials outnumber "
+        "documents, some share one.",
+        f"Reach is the longest length with every length up to it at {REACH_SHARE:.0%} of the "
+        "ceiling or more in exact match, over all depths; it is 0 if the shortest fails.",
+    ]
+
+
 def methods_of_a_model(study: Mapping[str, Any]) -> list[str]:
     """How every number about a trained model was made."""
     trained, last = study["trained_length"], study["evaluation"]["last_tokens"]
     return [
-        f"{study['model']['name']} was read as it is, and under each repair. A repair replaces the "
-        "function that makes cos and sin while it is worn; no weight is changed, and afterwards "
-        "the model is bit for bit what it was. What was applied was read back from the running "
-        "model: see the settings.",
+        how_repairs_are_worn(study),
         f"The control is the model as it is, reading the same tokens with no more than {trained:,} "
         "tokens before them. Without it a hard passage would look like harm done by the length. "
         f"Loss over the control is that of the last {last} tokens up to a length, minus the "

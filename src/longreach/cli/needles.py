@@ -1,0 +1,148 @@
+"""The verb `longreach needles`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import InputError
+from .app import AsJson, app, emit, listed, say
+from .measure import applied, as_data, slug, tokens
+
+
+@app.command()
+def needles(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="A model's folder, a Hugging Face id, a GGUF file (gguf:PATH), or one of our runs "
+            "(run:DIGEST)."
+        ),
+    ],
+    lengths: Annotated[
+        str,
+        typer.Option(
+            help="Lengths of prompts in tokens: 2k,4k,8k. 1k is 1,024. Give the trained length "
+            "too, to see what the model can do there."
+        ),
+    ],
+    depths: Annotated[
+        str, typer.Option(help="Where needles are: 0 before all text, 1 right before the question.")
+    ] = "0,0.25,0.5,0.75,1",
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(help="passkey or key_value; may be given several times. Both unless given."),
+    ] = None,
+    repair: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[:OPTION=VALUE,...]",
+            help="Wear this repair, as `longreach spectrum` takes it; may be given several times. "
+            "The model as it is (none) is always measured.",
+        ),
+    ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Hide them in a corpus (stdlib, text:FOLDER, hf:NAME) or a file; may be given "
+            "several times."
+        ),
+    ] = None,
+    trials: Annotated[int, typer.Option(help="Needles at each length and depth.")] = 10,
+    target_length: Annotated[
+        str | None, typer.Option(help="Set repairs for it; the longest length unless given.")
+    ] = None,
+    trained_length: Annotated[
+        int | None, typer.Option(help="Tokens in pre-training, where the config is wrong.")
+    ] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="float32, bfloat16 or float16; as stored unless given.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="cpu, cuda, cuda:N, mps, or auto (all there are).")
+    ] = None,
+    max_minutes: Annotated[
+        float | None,
+        typer.Option(help="Begin no round of trials that would end later, and say what was left."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Runs folder; runs/needles-MODEL unless given.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also where memory seems to be too little.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Hide needles in long text, and measure where a trained model finds them, under repairs."""
+    from ..repairs import Repair
+
+    asked = [tokens(word, "--lengths") for word in listed(lengths, "--lengths") or ()]
+    worn = [None if word.strip() == "none" else Repair.parse(word) for word in repair or ()]
+    if max_minutes is not None and max_minutes <= 0:
+        raise InputError(f"--max-minutes must be above 0, got {max_minutes:g}")
+    target = None if target_length is None else tokens(target_length, "--target-length")
+    places = fractions(depths, "--depths")
+
+    from ..pretrained import load
+    from ..pretrained.hunt import Search
+    from ..pretrained.memory import check
+    from ..pretrained.needles import NEEDLES
+    from ..pretrained.seek import seek
+    from ..progress import display
+    from ..report import write
+
+    search = Search(
+        lengths=tuple(asked),
+        depths=tuple(places),
+        kinds=tuple(word.strip().replace("-", "_") for word in kind or NEEDLES),
+        repairs=tuple(worn),
+        texts=tuple(text or ("stdlib",)),
+        trials=trials,
+        target_length=target,
+    ).checked()
+    loaded = load(model, dtype=dtype, device=device, trained_length=trained_length, say=say)
+    check(loaded, max(asked), force=force)
+    folder = out or Path("runs") / f"needles-{slug(model)}"
+    try:
+        with display("rounds", "tokens") as shown:
+            found = seek(
+                loaded,
+                search,
+                folder,
+                display=shown,
+                say=say,
+                command=shlex.join(["longreach", *sys.argv[1:]]),
+                max_seconds=None if max_minutes is None else 60 * max_minutes,
+            )
+    except KeyboardInterrupt:
+        say("interrupted; what was read is kept, and the same command continues")
+        raise typer.Exit(130) from None
+    written = write(folder)
+    if as_json:
+        emit(as_data(found, str(written.page)))
+        return
+    print(written.brief)
+    for proof in found.proofs.values():
+        print(applied(proof))
+    for line in (*found.problems, *found.left_out):
+        print(line)
+    print(f"report: {written.page}")
+
+
+def fractions(text: str, option: str) -> list[float]:
+    """Numbers from 0 to 1 between commas.
+
+    >>> fractions("0, .25,1", "--depths")
+    [0.0, 0.25, 1.0]
+    """
+    try:
+        found = [float(word) for word in listed(text, option) or ()]
+    except ValueError:
+        found = [-1.0]
+    if not all(0 <= each <= 1 for each in found):  # Also where it is no number.
+        raise InputError(f"{option} takes numbers from 0 to 1 between commas, got '{text}'")
+    return found

@@ -1,0 +1,217 @@
+"""Needles: something is told within a long text and asked for at its end; kinds and their trials.
+
+Asked in words that a base model completes, and scored without any model that speaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from zlib import crc32
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..errors import InputError
+from ..repairs import Repair
+from .answers import CHOICES, WORDS, Answer, Pool
+from .base import LanguageModel
+from .haystack import Haystacks, hide
+from .passes import key_of, worn_key
+
+
+@dataclass(frozen=True)
+class Template:
+    """How a needle is told and asked for.
+
+    lead: comes right before the answer, where it is told and, in the same words, where it is asked
+    for. after: ends the statement. question: a line before the lead, or nothing. {key} stands for
+    the key, in lead and question.
+    """
+
+    lead: str
+    after: str = "."
+    question: str = ""
+
+    def statement(self, answer: str, key: str = "") -> str:
+        """What is hidden.
+
+        >>> NEEDLES["passkey"].templates[0].statement("tiger")
+        'The pass key is tiger. Remember it.'
+        """
+        return f"{self.lead.format(key=key)} {answer}{self.after}"
+
+    def prompt(self, key: str = "") -> str:
+        """What stands at the end of the text; the answer, behind a space, is to follow.
+
+        >>> NEEDLES["key_value"].templates[1].prompt("lemon")
+        'Entry lemon:'
+        """
+        lead = self.lead.format(key=key)
+        return f"{self.question.format(key=key)}\n{lead}" if self.question else lead
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of needle.
+
+    about: what is asked of the model, as the end of a sentence. told: statements within the text,
+    one of which is asked for; more than one have keys. source: of the kind.
+    """
+
+    about: str
+    told: int
+    source: str
+    templates: tuple[Template, ...]
+
+
+NEEDLES: Mapping[str, Kind] = {
+    "passkey": Kind(
+        about="one word is told somewhere in the text and asked for at the end",
+        told=1,
+        source="Mohtashami and Jaggi 2023, arXiv:2305.16300",
+        templates=(
+            Template("The pass key is", ". Remember it.", "What is the pass key?"),
+            Template("The secret word of this text is", ".", "Which word was secret?"),
+            Template("Whoever wants to open the vault has to say", ".", "How is the vault opened?"),
+            Template("Note to myself: the magic word is", ", do not forget it."),
+        ),
+    ),
+    "key_value": Kind(
+        about=f"{CHOICES} keys with a value each are told all over the text, and the value of one "
+        "of them is asked for at the end",
+        told=CHOICES,
+        source="Liu et al. 2023, arXiv:2307.03172",
+        templates=(
+            Template("The value of {key} is", ".", "What is the value of {key}?"),
+            Template("Entry {key}:", ""),
+            Template("The box with the label {key} holds", ".", "What does the box {key} hold?"),
+            Template("Replace {key} by", ";", "By what is {key} to be replaced?"),
+        ),
+    ),
+}
+"""Kinds by name. Told in their sources with one wording each, and here with several; keys and
+values are words here, and were random identifiers there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One needle in its text.
+
+    tokens: the prompt, of the evaluation length. place: how many of them stand before the needle.
+    document: that the text is of. statement: the needle.
+    """
+
+    tokens: Int[Tensor, " length"]
+    answer: Answer
+    place: int
+    document: str
+    statement: str
+
+
+def trial(kind: str, hays: Haystacks, pool: Pool, length: int, depth: float, number: int) -> Trial:
+    """That of a kind, length, depth and number: the same for every repair.
+
+    Template, stretch of text, words and the depths of the statements that are not asked for are
+    drawn with these four as the seed; the document follows from length and number. No word of an
+    answer, of another answer that it is compared with, or of a key is in the text around.
+
+    Raises InputError if no document is long enough, the needle does not fit into the length, or the
+    text leaves too few words.
+    """
+    about = NEEDLES[kind]
+    random = np.random.default_rng([crc32(kind.encode()), length, round(1e6 * depth), number])
+    template = about.templates[random.integers(len(about.templates))]
+    hay = hays.nth(length, number)
+    end = int(random.choice(hay.ends(length)))
+    around = hays.model.decode(hay.tokens[end - length : end]).lower()
+    answers = pool.draw(random, around)
+    keys = keys_for(random, around, answers) if about.told > 1 else [""]
+    depths = [depth, *random.random(about.told - 1).tolist()]
+    told = [
+        (place, template.statement(answer.text, key))
+        for place, answer, key in zip(depths, answers, keys, strict=False)
+    ]
+    hidden = hide(hays.model, hay, end, length, told, template.prompt(keys[0]))
+    return Trial(torch.tensor(hidden.tokens), answers[0], hidden.places[0], hay.name, told[0][1])
+
+
+def keys_for(random: np.random.Generator, around: str, answers: list[Answer]) -> list[str]:
+    """As many words that are neither around nor an answer. Raises InputError if there are not."""
+    taken = {answer.text for answer in answers}
+    free = [word for word in WORDS if word not in around and word not in taken]
+    if len(free) < len(answers):
+        raise InputError(
+            f"a stretch of this text holds all but {len(free)} of the words that keys are made of; "
+            "give shorter --lengths, or other text"
+        )
+    return [free[place] for place in random.permutation(len(free))[: len(answers)]]
+
+
+@dataclass(frozen=True, eq=False)
+class Answering:
+    """One trial under one repair: a single pass over prompt and answer. A Reading, for the Ledger.
+
+    Kept are logits at each token of the answer, under the true tokens before it: of the true token,
+    the highest of all other tokens, and those of the other answers' tokens at this place (-inf
+    where all answers have the same).
+    """
+
+    trial: Trial
+    repair: Repair | None
+    target_length: int
+
+    @property
+    def read(self) -> int:
+        """Tokens that the model reads: the prompt, and the answer but its last token."""
+        return len(self.trial.tokens) + len(self.trial.answer.tokens) - 1
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Tokens of the answer, by logits kept of each."""
+        answer = self.trial.answer
+        return len(answer.tokens), 2 + max(map(len, answer.others))
+
+    def key(self, model: LanguageModel) -> str:
+        """Names the file that keeps the logits."""
+        answer = self.trial.answer
+        worn = worn_key(self.repair, self.target_length)
+        about = f"needle {model.digest} {answer.tokens} {answer.others} {worn}"
+        return key_of(about, self.trial.tokens)
+
+    def make(self, model: LanguageModel) -> Float[Tensor, "answer kept"]:
+        """The logits."""
+        answer = self.trial.answer
+        truth = torch.tensor(answer.tokens)
+        tokens = torch.cat([self.trial.tokens, truth[:-1]])
+        logits = model.logits(tokens[None], last=len(truth))[0].cpu()
+        kept = torch.full(self.shape, -torch.inf)
+        kept[:, 0] = logits.gather(1, truth[:, None])[:, 0]
+        kept[:, 1] = logits.scatter(1, truth[:, None], -torch.inf).max(1).values
+        for place, others in enumerate(answer.others):
+            kept[place, 2 : 2 + len(others)] = logits[place, list(others)]
+        return kept
+
+
+METRICS = ("exact_match", "choice")
+"""What `judge` says of a trial, in this order."""
+
+
+def judge(kept: NDArray[np.float32]) -> Bool[NDArray[np.bool_], " metrics"]:
+    """Whether a trial is right, by its kept logits: `exact_match`, and `choice`.
+
+    `exact_match`: every token of the answer has the highest logit of all, under the true tokens
+    before it. That is greedy decoding (see `measure.exact_match.judge`): it would write the answer.
+
+    `choice`: every token of the answer has a higher logit than those that other answers have in its
+    place. For words, one token each, this is choosing the answer of the highest probability among
+    all CHOICES; chance is 1 / CHOICES. For numbers it is decoding greedily where only digits are
+    allowed; chance is 1/10 for each digit.
+
+    A tie is wrong in both, and so is what is no number.
+    """
+    true, best, others = kept[:, 0], kept[:, 1], kept[:, 2:]
+    return np.array([bool((true > best).all()), bool((true[:, None] > others).all())])
