@@ -37,6 +37,78 @@ NORMAL = """p = right / count
 
 MUTANTS = [
     Mutant(
+        "adapted: what follows a skip is taken for another text",
+        "pretrained/adapters/base.py",
+        '{"position_ids": positions, "attention_mask": torch.ones_like(tokens)}',
+        '{"position_ids": positions}',
+        "test_adapt.py",
+    ),
+    Mutant(
+        "adapted: skips go past the target",
+        "pretrained/pose.py",
+        "target_length - length + 1",
+        "target_length + 1",
+        "test_adapt.py",
+    ),
+    Mutant(
+        "adapted: what is held out is trained on",
+        "pretrained/batches.py",
+        "self.documents, others = split(distinct(found, self.label))",
+        "others, self.documents = split(distinct(found, self.label))",
+        "test_adapt.py",
+    ),
+    Mutant(
+        "adapted: nothing stands between two documents",
+        "pretrained/batches.py",
+        "parts += [row, self._ending()]",
+        "parts += [row]",
+        "test_adapt.py",
+    ),
+    Mutant(
+        "adapted: tokens are scored against themselves",
+        "pretrained/scored.py",
+        "hidden.flatten(0, 1), tokens[:, 1:].flatten())",
+        "hidden.flatten(0, 1), tokens[:, :-1].flatten())",
+        "test_adapt.py",
+    ),
+    Mutant(
+        "adapted: logits are kept for the backward pass",
+        "pretrained/scored.py",
+        """checkpoint(
+            part, states, wanted, use_reentrant=False, preserve_rng_state=False
+        )""",
+        "part(states, wanted)",
+        "test_adapt.py",
+    ),
+    Mutant(
+        "adapted: moments of the optimizer begin anew when a training goes on",
+        "pretrained/saves.py",
+        'optimizer.load_state_dict({**optimizer.state_dict(), "state": state})',
+        "pass",
+        "test_adapt.py",
+    ),
+    Mutant(
+        "adapted: dropout depends on what was drawn before",
+        "pretrained/adapt.py",
+        'torch.manual_seed(seed_of("dropout", recipe.seed, step, rank))',
+        "pass",
+        "test_adapt.py",
+    ),
+    Mutant(
+        "adapted: what the config makes of a repair is not looked at",
+        "pretrained/rescale.py",
+        "if off > CLOSE:",
+        "if off > CLOSE and repair is None:",
+        "test_adapt.py",
+    ),
+    Mutant(
+        "adapted: without a repair the one in the config is lost",
+        "pretrained/rescale.py",
+        "return ({keys[0]: target_length} if keys else {}), ()",
+        'return {"max_position_embeddings": target_length, "rope_parameters": None}, ()',
+        "test_adapt.py",
+    ),
+    Mutant(
         "ranked: ties go to who stands first",
         "report/ranking.py",
         '("average", "max", "min")',

@@ -257,6 +257,7 @@ def test_without_a_repair_the_same_tokens_are_trained_on(folders, text, tmp_path
     assert len(none) == 3
     assert all(torch.equal(*pair) for pair in zip(repaired, none, strict=True))
     assert not torch.equal(none[0], none[1])
+    assert load(str(tmp_path / "none"), device="cpu").trained_length == TRAINED
     config = json.loads((tmp_path / "none" / "config.json").read_text())
     assert config["max_position_embeddings"] == TARGET
     assert config["rope_parameters"]["rope_type"] == "default"
@@ -625,6 +626,7 @@ def test_the_command_writes_the_folder_and_tells_about_it(folders, text, tmp_pat
         Spectrum.rope(8, 500_000.0).inverse_frequencies / 4,
         rtol=1e-6,
     )
+    assert load(str(out), device="cpu").trained_length == TRAINED  # The config does not say so.
     result = CliRunner().invoke(app, asked)
     assert "in 2 of 2 steps" in result.stdout
     assert "--repair none" in result.stdout

@@ -30,6 +30,9 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 CHUNK = 512
 """Tokens whose logits are held at a time: at a vocabulary of 50,000, 0.1 GB."""
 
+ADAPTED = "adapt.json"
+"""What `longreach adapt` leaves beside a model's config, to say how it was made."""
+
 PICKLED = (".bin", ".pt", ".pth", ".ckpt")
 
 PROBED = 1 << 20
@@ -150,7 +153,8 @@ def load(
     dtype: float32, bfloat16 or float16; as the weights are stored unless given, and for GGUF
         bfloat16. device: cpu, cuda, cuda:1, mps, or auto, which spreads a model over all devices;
         cuda or mps where there is one, unless given.
-    trained_length: tokens, where the config is wrong or silent about it.
+    trained_length: tokens, where the config is wrong or silent about it. Of a folder that
+        `longreach adapt` wrote, that of the model it was made from.
 
     Raises InputError if it cannot be loaded: no weights, weights in pickle, shards that are
     missing, code of its own, a family without an adapter, a tokenizer that does not fit, no such
@@ -163,11 +167,24 @@ def load(
 
         return load_run(name)
     source = named(name)
-    checkpoint = read(name, trained_length=trained_length)
+    checkpoint = read(name, trained_length=trained_length or before_adapting(name))
     where = placed(device)
     if isinstance(source, Gguf):
         return load_gguf(name, source.path, checkpoint, dtype, where, say)
     return load_folder(name, source.config, checkpoint, dtype, where, say)
+
+
+def before_adapting(name: str) -> int | None:
+    """The trained length of the model that an adapted folder was made from; None for any other.
+
+    Most configs do not say it: where a block holds no original length, the new one stands there.
+    """
+    path = Path(name) / ADAPTED
+    try:
+        found = json.loads(path.read_bytes())["trained_length"] if path.is_file() else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # A file of that name that is not ours.
+    return found if isinstance(found, int) and found > 0 else None
 
 
 def for_engines(model: LanguageModel) -> Pretrained:

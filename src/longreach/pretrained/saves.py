@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from .. import files
 from ..errors import InputError
 from ..results import read_json
+from .loading import ADAPTED
 
 CHECKPOINT = "checkpoint.safetensors"
-ABOUT = "adapt.json"
 
 Parameters = Mapping[str, nn.Parameter]
 """Those that are trained, by name."""
@@ -121,9 +121,9 @@ def finished(out: Path, request: Mapping[str, Any]) -> dict[str, Any] | None:
     """
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return None
-    if not (out / ABOUT).is_file():
+    if not (out / ADAPTED).is_file():
         raise InputError(f"{out} exists and holds something else; use another --out")
-    found = read_json(out / ABOUT)
+    found = read_json(out / ADAPTED)
     check_same(found["request"], request, out)
     return found
 
@@ -134,7 +134,7 @@ def write_folder(out: Path, model: Any, tokenizer: Any, about: Mapping[str, Any]
     shutil.rmtree(aside, ignore_errors=True)  # Of one that was killed while it wrote.
     model.save_pretrained(aside)
     tokenizer.save_pretrained(aside)
-    files.write(aside / ABOUT, json.dumps(dict(about), indent=1) + "\n")
+    files.write(aside / ADAPTED, json.dumps(dict(about), indent=1) + "\n")
     for path in aside.iterdir():
         with path.open("rb") as file:
             os.fsync(file.fileno())
