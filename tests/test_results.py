@@ -17,7 +17,7 @@ from longreach.study import Study
 from .report_fixture import write_runs
 
 ROOT = Path(__file__).parents[1]
-RECORDED = ["recall", "length-curve"]
+RECORDED = ["recall", "length-curve", "copy-reverse"]
 
 
 @pytest.fixture(scope="module")
