@@ -473,30 +473,35 @@ def test_documents_that_are_held_out_never_occur_and_others_do(folders, tmp_path
     assert met == set(range(60)) - out
 
 
-def test_short_documents_are_packed_with_an_end_between_and_long_ones_are_cut(folders, text):
+@pytest.mark.parametrize("length", [60, 1000])
+def test_short_documents_are_packed_with_an_end_between_and_long_ones_are_cut(
+    folders, text, length
+):
     loaded = load(str(folders["llama"]), device="cpu")
-    batches = Batches(loaded, str(text), 60)
+    batches = Batches(loaded, str(text), length)
     rows = {number: batches.of(number).tolist() for number in range(len(batches.documents))}
     end = loaded.tokenizer.eos_token_id
-    packed = 0
+    counts = []
     for step in range(40):
         window = batches.batch(step, 1, 7)[0].tolist()
-        assert len(window) == 61
+        assert len(window) == length + 1
         pieces: list[list[int]] = [[]]
         for token in window:
             if token == end:
                 pieces.append([])
             else:
                 pieces[-1].append(token)
+        counts.append(len(pieces))
         if len(pieces) == 1:
-            inside = [row for row in rows.values() if contains(row, window)]
-            assert inside
+            assert any(contains(row, window) for row in rows.values())
             continue
-        packed += 1
         *whole, last = pieces
         assert all(piece in rows.values() for piece in whole)
         assert any(row[: len(last)] == last for row in rows.values())
-    assert 0 < packed < 40
+    if length == 60:
+        assert min(counts) == 1 < max(counts)
+    else:
+        assert max(counts) > 3  # So that there are ends between all of several.
 
 
 def contains(row: list[int], part: list[int]) -> bool:
