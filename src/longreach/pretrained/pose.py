@@ -24,9 +24,9 @@ def skipped(
     the paper's notation calls v = 0: a skip in position alone, and the same tokens as without PoSE,
     so that both can be compared.
 
-    >>> draw = torch.Generator().manual_seed(0)
+    >>> draw = torch.Generator().manual_seed(3)
     >>> skipped(2, 6, 100, draw).tolist()
-    [[0, 1, 2, 82, 83, 84], [0, 1, 2, 48, 49, 50]]
+    [[0, 1, 94, 95, 96, 97], [0, 1, 2, 15, 16, 17]]
     """
     firsts = torch.randint(1, (length + 1) // 2 + 1, (count, 1), generator=generator)
     skips = torch.randint(0, target_length - length + 1, (count, 1), generator=generator)

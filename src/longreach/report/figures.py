@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any
 
-from . import depths, endings, ranking
+from . import depths, endings, ranking, ranking_charts
 from .aggregate import Aggregate
 from .charts import chart, rounded
 from .lengths import chosen
@@ -135,7 +135,7 @@ def ranking_figures(summary: Summary) -> list[Figure]:
                 title="Mean reciprocal rank past the trained length",
                 caption=ranking.RANKS_READING,
                 description=f"Dots with intervals, mean reciprocal rank over tasks: {told}.",
-                spec=ranking.ranks_chart(ranked, summary.curves),
+                spec=ranking_charts.ranks_chart(ranked, summary.curves),
                 data=as_csv(columns, ([getattr(r, key) for key in columns] for r in ranked)),
             )
         )
@@ -153,7 +153,7 @@ def ranking_figures(summary: Summary) -> list[Figure]:
             caption=ranking.SCORES_READING,
             description="Table in shades of exact match past the trained length. "
             + "; ".join(said),
-            spec=ranking.scores_chart(past, summary.curves),
+            spec=ranking_charts.scores_chart(past, summary.curves),
             data=as_csv(columns, ([getattr(p, key) for key in columns] for p in past)),
         )
     )
