@@ -223,8 +223,8 @@ MUTANTS = [
     Mutant(
         "judged: unpaired with the model as it is",
         "pretrained/verdict.py",
-        "values = values - items[only(run.rows, metric, length, minus).item_key]",
-        "values = values - items[only(run.rows, metric, length, minus).item_key].mean()",
+        "values = values - items[only(run.rows, metric, length, None).item_key]",
+        "values = values - items[only(run.rows, metric, length, None).item_key].mean()",
         "test_verdict.py",
     ),
     Mutant(

@@ -15,9 +15,9 @@ import torch
 import torch.nn.functional as F
 from typer.testing import CliRunner
 
-from longreach import report
+from longreach import files, report
 from longreach.cli.app import app
-from longreach.cli.measure import tokens as token_count
+from longreach.cli.models import tokens as token_count
 from longreach.errors import InputError
 from longreach.pretrained import load
 from longreach.pretrained.measure import measure
@@ -260,7 +260,51 @@ def test_within_begins_no_batch_that_would_end_too_late(model, tmp_path):
         next(begun)
     ledger.losses(batches[1][0])
     assert [*within(ledger, batches[:2], seconds=0.5)] == batches[:2]  # There already.
+    assert len([*within(ledger, batches, seconds=0.5, always=3)]) == 3
     assert len([*within(ledger, batches, seconds=None)]) == 4
+
+
+def test_when_time_is_short_every_text_has_its_first_window(model, text, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text(WORDS * 60)
+    texts = (f"text:{text}", str(other))
+    asked = Request(lengths=(100,), texts=texts, windows=2, last_tokens=LAST)
+    found = done(model, asked, tmp_path / "runs", max_seconds=1e-9)
+    assert [run.evaluation["evaluation"]["windows"] for run in found.results.runs] == [1, 1]
+    assert len(found.left_out) == 2
+
+
+def test_a_kill_while_rows_are_written_leaves_the_old_ones_whole(
+    model, request_, found, tmp_path, monkeypatch
+):
+    out = tmp_path / "runs"
+    done(model, Request(**{**vars(request_), "windows": 2}), out)
+    before = Results.read(out).rows
+    write, names = files.write, []
+
+    def dies(path, content):
+        names.append(path.name)
+        if path.name == "evaluation.json":
+            raise KeyboardInterrupt
+        write(path, content)
+
+    monkeypatch.setattr("longreach.pretrained.folder.files.write", dies)
+    with pytest.raises(KeyboardInterrupt):
+        done(model, request_, out)
+    assert any(name.startswith("rows-") for name in names)
+    monkeypatch.undo()
+    assert Results.read(out).rows == before  # Nothing is damaged, nothing half new.
+    assert done(model, request_, out).results.rows == found.results.rows
+    (folder,) = [path for path in out.iterdir() if path.name == found.results.runs[0].digest]
+    assert len([*folder.glob("rows-*"), *folder.glob("items-*")]) == 2
+
+
+def test_what_was_kept_under_another_dtype_or_window_is_not_taken(folder, request_, tmp_path):
+    out = tmp_path / "runs"
+    done(load(str(folder)), request_, out)
+    for other in ({"dtype": "bfloat16"}, {"trained_length": 80}):
+        with pytest.raises(InputError, match="holds another model"):
+            done(load(str(folder), **other), request_, out)
 
 
 def test_one_document_gives_intervals_over_its_windows(model, text, tmp_path):

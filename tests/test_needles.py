@@ -21,7 +21,7 @@ from longreach.measure.measured import wilson
 from longreach.pretrained import LanguageModel
 from longreach.pretrained.answers import CHOICES, DIGITS, ENDS, LEAST_WORDS, WORDS, pool_of
 from longreach.pretrained.haystack import NEAR, Haystacks, haystacks, hide
-from longreach.pretrained.hunt import Hunt, Search, nominal
+from longreach.pretrained.hunt import Hunt, NeedleRequest, nominal
 from longreach.pretrained.needles import NEEDLES, Answering, judge, trial
 from longreach.pretrained.passes import Ledger
 from longreach.pretrained.seek import seek
@@ -195,7 +195,7 @@ class Quiet:
 def sought(model: Toy, out: Path, text: str, **asked):
     limits = {"max_seconds": asked.pop("max_seconds", None), "display": Quiet()}
     asked = {"lengths": (150, 600), "depths": (0.0, 0.5, 1.0), "trials": 2} | asked
-    return seek(model, Search(texts=(text,), **asked), out, command="test", **limits)
+    return seek(model, NeedleRequest(texts=(text,), **asked), out, command="test", **limits)
 
 
 def shape_of(kind: str, writes: str) -> int:
@@ -628,19 +628,21 @@ def test_a_table_of_positions_that_ends_is_not_run_past(text, tmp_path):
 )
 def test_a_search_that_makes_no_sense_is_refused(asked, message):
     with pytest.raises(InputError, match=message):
-        Search(**({"lengths": (150, 600)} | asked)).checked()
+        NeedleRequest(**({"lengths": (150, 600)} | asked)).checked()
 
 
 def test_a_search_is_put_in_order():
     yarn = Repair.parse("yarn")
-    asked = Search(lengths=(600, 150, 600), depths=(1.0, 0.0, 1.0), repairs=(yarn, yarn)).checked()
+    asked = NeedleRequest(
+        lengths=(600, 150, 600), depths=(1.0, 0.0, 1.0), repairs=(yarn, yarn)
+    ).checked()
     assert (asked.lengths, asked.depths) == ((150, 600), (0.0, 1.0))
     assert (asked.repairs, asked.target_length) == ((None, yarn), 600)
 
 
 def test_a_repair_that_depends_on_length_does_so_for_a_single_length_too():
     model = Toy()
-    asked = Search(lengths=(600,), target_length=900).checked()
+    asked = NeedleRequest(lengths=(600,), target_length=900).checked()
     hunt = Hunt(asked, model, "passkey", toy_hays(model), pool_of(model), Ledger(Path(), model))
     targets = {
         name: hunt.answering(600, 0.5, 0, Repair.parse(name)).target_length

@@ -265,9 +265,13 @@ def test_the_digest_covers_weights_and_config(folders, tmp_path):
     assert load(str(other)).digest == original
     path = other / "model.safetensors"
     data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
-    assert load(str(other)).digest != original
+    for place in (len(data) // 2, len(data) - 1):
+        changed = data.copy()
+        changed[place] ^= 1
+        path.write_bytes(changed)
+        assert load(str(other)).digest != original
+    assert load(str(folders["llama"]), dtype="bfloat16").digest != original
+    assert load(str(folders["llama"]), trained_length=80).digest != original
 
 
 def spoilt(kind: str, folder: Path) -> None:

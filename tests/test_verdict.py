@@ -71,7 +71,7 @@ def verdict(needles=None, **excess):
 
 def test_numbers_are_paired_by_document_over_all_texts():
     found = losses(none=(0.4, 0.0), yarn=(0.02, 0.1))
-    mean, low, high = pooled(found, "loss", TRAINED, "yarn", minus=None)
+    mean, low, high = pooled(found, "loss", TRAINED, "yarn", over_plain=True)
     assert (mean, low, high) == pytest.approx((0.1, 0.1, 0.1))
     values = np.array([0.01, 0.03, 0.02, 0.02])
     assert pooled(found, "excess", TARGET, "yarn")[0] == pytest.approx(0.02)

@@ -11,14 +11,12 @@ import typer
 
 from ..errors import InputError
 from .app import AsJson, app, emit, say
-from .measure import tokens
+from .models import Force, Model, TrainedLength, seconds, tokens
 
 
 @app.command()
 def adapt(
-    model: Annotated[
-        str, typer.Argument(help="A model's folder, a Hugging Face id, or a GGUF file (gguf:PATH).")
-    ],
+    model: Model,
     repair: Annotated[
         str,
         typer.Option(
@@ -55,9 +53,7 @@ def adapt(
     ] = None,
     warmup: Annotated[int, typer.Option(help="Steps until the whole learning rate.")] = 20,
     seed: Annotated[int, typer.Option(help="Draws windows and skips.")] = 0,
-    trained_length: Annotated[
-        int | None, typer.Option(help="Tokens in pre-training, where the config is wrong.")
-    ] = None,
+    trained_length: TrainedLength = None,
     dtype: Annotated[
         str | None,
         typer.Option(help="Of passes: float32 or bfloat16; float32 unless on a GPU."),
@@ -76,9 +72,7 @@ def adapt(
         float | None,
         typer.Option(help="Stop with a checkpoint by then; the same command continues."),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Also where memory seems to be too little.")
-    ] = False,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Put a repair into a model's config and train it briefly at the new length.
@@ -91,8 +85,7 @@ def adapt(
     asked = None if repair.strip() == "none" else Repair.parse(repair)
     target = tokens(target_length, "--target-length")
     window = None if length is None else tokens(length, "--length")
-    if max_minutes is not None and max_minutes <= 0:
-        raise InputError(f"--max-minutes must be above 0, got {max_minutes:g}")
+    allowed = seconds(max_minutes)
 
     from ..pretrained import load
     from ..pretrained.adapt import adapt as adapt_model
@@ -137,7 +130,7 @@ def adapt(
                 display=shown,
                 command=shlex.join(["longreach", *sys.argv[1:]]),
                 cpu=cpu,
-                max_seconds=None if max_minutes is None else 60 * max_minutes,
+                max_seconds=allowed,
                 force=force,
                 say=say if talks else lambda line: None,
             )

@@ -11,18 +11,29 @@ import typer
 
 from ..errors import InputError
 from .app import AsJson, app, emit, listed, say
-from .measure import applied, as_data, slug, tokens
+from .models import (
+    Device,
+    Dtype,
+    Force,
+    MaxMinutes,
+    Model,
+    Out,
+    Repairs,
+    Texts,
+    TrainedLength,
+    applied,
+    as_data,
+    resumable,
+    seconds,
+    slug,
+    tokens,
+    worn,
+)
 
 
 @app.command()
 def needles(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="A model's folder, a Hugging Face id, a GGUF file (gguf:PATH), or one of our runs "
-            "(run:DIGEST)."
-        ),
-    ],
+    model: Model,
     lengths: Annotated[
         str,
         typer.Option(
@@ -37,69 +48,40 @@ def needles(
         list[str] | None,
         typer.Option(help="passkey or key_value; may be given several times. Both unless given."),
     ] = None,
-    repair: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME[:OPTION=VALUE,...]",
-            help="Wear this repair, as `longreach spectrum` takes it; may be given several times. "
-            "The model as it is (none) is always measured.",
-        ),
-    ] = None,
-    text: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Hide them in a corpus (stdlib, text:FOLDER, hf:NAME) or a file; may be given "
-            "several times."
-        ),
-    ] = None,
+    repair: Repairs = None,
+    text: Texts = None,
     trials: Annotated[int, typer.Option(help="Needles at each length and depth.")] = 10,
     target_length: Annotated[
         str | None, typer.Option(help="Set repairs for it; the longest length unless given.")
     ] = None,
-    trained_length: Annotated[
-        int | None, typer.Option(help="Tokens in pre-training, where the config is wrong.")
-    ] = None,
-    dtype: Annotated[
-        str | None, typer.Option(help="float32, bfloat16 or float16; as stored unless given.")
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="cpu, cuda, cuda:N, mps, or auto (all there are).")
-    ] = None,
-    max_minutes: Annotated[
-        float | None,
-        typer.Option(help="Begin no round of trials that would end later, and say what was left."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Runs folder; runs/needles-MODEL unless given.")
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Also where memory seems to be too little.")
-    ] = False,
+    trained_length: TrainedLength = None,
+    dtype: Dtype = None,
+    device: Device = None,
+    max_minutes: MaxMinutes = None,
+    out: Out = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Hide needles in long text, and measure where a trained model finds them, under repairs."""
-    from ..repairs import Repair
-
     asked = [tokens(word, "--lengths") for word in listed(lengths, "--lengths") or ()]
-    worn = [None if word.strip() == "none" else Repair.parse(word) for word in repair or ()]
-    if max_minutes is not None and max_minutes <= 0:
-        raise InputError(f"--max-minutes must be above 0, got {max_minutes:g}")
+    repairs = worn(repair)
+    allowed = seconds(max_minutes)
     target = None if target_length is None else tokens(target_length, "--target-length")
     places = fractions(depths, "--depths")
 
     from ..pretrained import load
-    from ..pretrained.hunt import Search
+    from ..pretrained.hunt import NeedleRequest
     from ..pretrained.memory import check
     from ..pretrained.needles import NEEDLES
     from ..pretrained.seek import seek
     from ..progress import display
     from ..report import write
 
-    search = Search(
+    search = NeedleRequest(
         lengths=tuple(asked),
         depths=tuple(places),
         kinds=tuple(word.strip().replace("-", "_") for word in kind or NEEDLES),
-        repairs=tuple(worn),
+        repairs=repairs,
         texts=tuple(text or ("stdlib",)),
         trials=trials,
         target_length=target,
@@ -107,20 +89,16 @@ def needles(
     loaded = load(model, dtype=dtype, device=device, trained_length=trained_length, say=say)
     check(loaded, max(asked), force=force)
     folder = out or Path("runs") / f"needles-{slug(model)}"
-    try:
-        with display("rounds", "tokens") as shown:
-            found = seek(
-                loaded,
-                search,
-                folder,
-                display=shown,
-                say=say,
-                command=shlex.join(["longreach", *sys.argv[1:]]),
-                max_seconds=None if max_minutes is None else 60 * max_minutes,
-            )
-    except KeyboardInterrupt:
-        say("interrupted; what was read is kept, and the same command continues")
-        raise typer.Exit(130) from None
+    with resumable(), display("rounds", "tokens") as shown:
+        found = seek(
+            loaded,
+            search,
+            folder,
+            display=shown,
+            say=say,
+            command=shlex.join(["longreach", *sys.argv[1:]]),
+            max_seconds=allowed,
+        )
     written = write(folder)
     if as_json:
         emit(as_data(found, str(written.page)))

@@ -9,16 +9,28 @@ from typing import Annotated
 
 import typer
 
-from ..errors import InputError
 from .app import AsJson, app, emit, say
-from .measure import applied, slug, tokens
+from .models import (
+    Device,
+    Dtype,
+    Force,
+    MaxMinutes,
+    Model,
+    Out,
+    Texts,
+    TrainedLength,
+    Windows,
+    applied,
+    resumable,
+    seconds,
+    slug,
+    tokens,
+)
 
 
 @app.command()
 def prove(
-    model: Annotated[
-        str, typer.Argument(help="A model's folder, a Hugging Face id, or a GGUF file.")
-    ],
+    model: Model,
     target_length: Annotated[str, typer.Option(help="Tokens to reach: 12288, or 12k.")],
     engine: Annotated[
         str,
@@ -34,35 +46,18 @@ def prove(
             "`longreach diagnose` names, each at its smallest sufficient factor.",
         ),
     ] = None,
-    text: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A corpus (stdlib, text:FOLDER, hf:NAME) or a file; may be given several times."
-        ),
-    ] = None,
-    windows: Annotated[int, typer.Option(help="Stretches of each text, at most.")] = 4,
+    text: Texts = None,
+    windows: Windows = 4,
     needles: Annotated[
         str, typer.Option(help="Kinds between commas (passkey,key_value), or none.")
     ] = "passkey",
     trials: Annotated[int, typer.Option(help="Needles of each kind, length and depth.")] = 4,
-    trained_length: Annotated[
-        int | None, typer.Option(help="Tokens in pre-training, where the config is wrong.")
-    ] = None,
-    dtype: Annotated[
-        str | None, typer.Option(help="float32, bfloat16 or float16; as stored unless given.")
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="cpu, cuda, cuda:N, mps, or auto (all there are).")
-    ] = None,
-    max_minutes: Annotated[
-        float | None, typer.Option(help="For all of it; says what was left out.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for it; runs/prove-MODEL unless given.")
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Also where memory seems to be too little.")
-    ] = False,
+    trained_length: TrainedLength = None,
+    dtype: Dtype = None,
+    device: Device = None,
+    max_minutes: MaxMinutes = None,
+    out: Out = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure a model at a target length, choose the cheapest repair that holds, prescribe it."""
@@ -71,8 +66,7 @@ def prove(
     target = tokens(target_length, "--target-length")
     candidates = [Repair.parse(word) for word in repair or ()]
     kinds = [] if needles.strip() == "none" else [word.strip() for word in needles.split(",")]
-    if max_minutes is not None and max_minutes <= 0:
-        raise InputError(f"--max-minutes must be above 0, got {max_minutes:g}")
+    allowed = seconds(max_minutes)
 
     from ..engines import find
     from ..pretrained import letter, load, prove as visit
@@ -88,7 +82,7 @@ def prove(
     check(loaded, target, force=force)
     folder = out or Path("runs") / f"prove-{slug(model)}"
     command = shlex.join(["longreach", *sys.argv[1:]])
-    try:
+    with resumable():
         found = visit.prove(
             loaded,
             target,
@@ -102,11 +96,8 @@ def prove(
             display=lambda: display("parts", "tokens"),
             command=command,
             say=say,
-            max_seconds=None if max_minutes is None else 60 * max_minutes,
+            max_seconds=allowed,
         )
-    except KeyboardInterrupt:
-        say("interrupted; what was read is kept, and the same command continues")
-        raise typer.Exit(130) from None
     visit.keep(found, folder, command)
     for part, results in ((visit.LOSSES, found.losses), (visit.NEEDLES, found.needles)):
         if results is not None:

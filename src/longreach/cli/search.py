@@ -10,14 +10,12 @@ from typing import Annotated
 import typer
 
 from .app import AsJson, app, emit, say
-from .measure import slug, tokens
+from .models import Device, Dtype, Force, Model, Out, TrainedLength, resumable, slug, tokens
 
 
 @app.command()
 def search(
-    model: Annotated[
-        str, typer.Argument(help="A model's folder, a Hugging Face id, or a GGUF file.")
-    ],
+    model: Model,
     target_length: Annotated[str, typer.Option(help="Tokens to reach: 12288, or 12k.")],
     evaluations: Annotated[
         int, typer.Option(help="Of each of the two forms, LongRoPE's and YaRN's.")
@@ -30,21 +28,11 @@ def search(
         int, typer.Option(help="Other documents, to measure on afterwards; 0 to leave that out.")
     ] = 4,
     seed: Annotated[int, typer.Option(help="Of the proposals.")] = 0,
-    trained_length: Annotated[
-        int | None, typer.Option(help="Tokens in pre-training, where the config is wrong.")
-    ] = None,
-    dtype: Annotated[
-        str | None, typer.Option(help="float32, bfloat16 or float16; as stored unless given.")
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="cpu, cuda, cuda:N, mps, or auto (all there are).")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for it; runs/search-MODEL unless given.")
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Also where memory seems to be too little.")
-    ] = False,
+    trained_length: TrainedLength = None,
+    dtype: Dtype = None,
+    device: Device = None,
+    out: Out = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Search a factor for every pair by measuring, beside YaRN tuned with as many evaluations."""
@@ -68,7 +56,7 @@ def search(
     check(loaded, target, force=force)
     folder = out or Path("runs") / f"search-{slug(model)}"
     command = shlex.join(["longreach", *sys.argv[1:]])
-    try:
+    with resumable():
         with display("evaluations", "tokens") as shown:
             found = climb(
                 loaded,
@@ -100,9 +88,6 @@ def search(
                     loaded, request, folder / "losses", display=shown, command=command, say=say
                 )
             brief = write(folder / "losses").brief
-    except KeyboardInterrupt:
-        say("interrupted; what was read is kept, and the same command continues")
-        raise typer.Exit(130) from None
     if as_json:
         emit(
             {

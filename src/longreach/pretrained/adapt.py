@@ -39,7 +39,7 @@ WRITING = 20
 """Checkpoints are so many times as far apart as it takes to write one: 5 % of the time at most."""
 
 BETAS = (0.9, 0.95)
-"""Of AdamW, without weight decay: as YaRN was trained (Peng et al. 2023, arXiv:2309.00071)."""
+"""Of AdamW, without weight decay."""
 
 CLIP = 1.0
 """Largest norm of a gradient."""

@@ -1,10 +1,11 @@
-"""The runs folder of a measurement: a plan and one run for each text, as `report` reads them."""
+"""The runs folder of a trained model: a plan, and a run for each text or kind of needle in it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,28 +14,47 @@ import safetensors.numpy
 from .. import files
 from ..cell import provenance
 from ..errors import InputError
-from ..results import (
-    EVALUATION,
-    FORMAT,
-    ITEMS,
-    LOG,
-    PLAN,
-    ROWS,
-    TRAINING,
-    dump_rows,
-    read_json,
-    sha256,
-)
+from ..measure.measured import Measured
+from ..results import EVALUATION, FORMAT, LOG, PLAN, TRAINING, dump_rows, read_json
 from .base import LanguageModel
-from .rows import rows_of
 from .wear import Proof
-from .windows import Passages
-from .work import Request, Work
-
-STUDY = "measure"
 
 
-def check_folder(out: Path, model: LanguageModel, name: str = STUDY) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """What was done with a model, as its plan has it.
+
+    name: of the study, which tells its folder from others. evaluation: settings. proofs: by repair.
+    """
+
+    model: LanguageModel
+    name: str
+    question: str
+    lengths: tuple[int, ...]
+    evaluation: Mapping[str, Any]
+    command: str
+    proofs: Mapping[str, Proof]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One run of it: a text, or a kind of needle in a text.
+
+    label: of the task. digest: names the run's folder. task: its name and options, for the plan.
+    evaluation: settings as they were met. told: what a report says of the task (metric, ceiling,
+    chance, note). documents: that were read.
+    """
+
+    label: str
+    digest: str
+    task: Mapping[str, Any]
+    measured: Measured
+    evaluation: Mapping[str, Any]
+    told: Mapping[str, Any]
+    documents: Sequence[str]
+
+
+def check_folder(out: Path, model: LanguageModel, name: str) -> None:
     """Raises InputError if the folder holds another study than `name`, or another model."""
     if not (out / PLAN).exists():
         return
@@ -45,9 +65,9 @@ def check_folder(out: Path, model: LanguageModel, name: str = STUDY) -> None:
         raise InputError(f"{out} holds {what}; use another --out folder")
 
 
-def digest_of(model: LanguageModel, text: Passages) -> str:
-    """Names the folder of a model's rows on a text."""
-    return hashlib.sha256(f"{model.digest} {text.label}".encode()).hexdigest()[:16]
+def digest(model: LanguageModel, about: str) -> str:
+    """Names the folder of a model's run."""
+    return hashlib.sha256(f"{model.digest} {about}".encode()).hexdigest()[:16]
 
 
 def scheme_of(model: LanguageModel) -> str:
@@ -60,107 +80,75 @@ def scheme_of(model: LanguageModel) -> str:
     return str(groups[0].kind)
 
 
-def write_plan(
-    out: Path,
-    works: Sequence[Work],
-    asked: Request,
-    model: LanguageModel,
-    command: str,
-    question: str,
-) -> None:
-    """plan.json, as a study of one model."""
-    scheme = scheme_of(model)
+def write(out: Path, study: Study, parts: Sequence[Part], seconds: float) -> None:
+    """Writes plan.json and all runs. seconds: of this session, for all of them."""
+    made = provenance(study.command)
+    scheme = scheme_of(study.model)
     plan = {
         "format": FORMAT,
         "study": {
-            "name": STUDY,
-            "question": question
-            or f"How far past {model.trained_length:,} tokens does {model.name} reach, and what "
-            "does each repair do?",
+            "name": study.name,
+            "question": study.question,
             "schemes": [{"name": scheme, "options": {}}],
-            "tasks": [{"name": "text", "options": {"text": w.text.label}} for w in works],
+            "tasks": [dict(part.task) for part in parts],
             "seeds": [0],
-            "trained_length": model.trained_length,
-            "evaluation_lengths": list(asked.lengths),
-            "model": {"name": model.name, "digest": model.digest},
+            "trained_length": study.model.trained_length,
+            "evaluation_lengths": list(study.lengths),
+            "model": {"name": study.model.name, "digest": study.model.digest},
             "training": {},
-            "evaluation": {
-                "windows": asked.windows,
-                "last_tokens": asked.last_tokens,
-                "target_length": asked.target_length,
-                "repairs": ["none" if r is None else str(r) for r in asked.repairs],
-            },
+            "evaluation": dict(study.evaluation),
         },
         "trainings": [
-            {
-                "digest": digest_of(model, work.text),
-                "scheme": scheme,
-                "task": f"text ({work.text.label})",
-                "seed": 0,
-            }
-            for work in works
+            {"digest": part.digest, "scheme": scheme, "task": part.label, "seed": 0}
+            for part in parts
         ],
-        "provenance": provenance(command),
+        "provenance": made,
     }
     files.write(out / PLAN, json.dumps(plan, indent=1) + "\n")
+    for part in parts:
+        write_run(out / part.digest, study, part, {**made, "seconds": round(seconds, 1)})
 
 
-def write_run(out: Path, work: Work, command: str, proofs: Mapping[str, Proof]) -> None:
-    """The run folder of one text: rows, items, and what made them; whole, or as it was."""
-    model, digest = work.model, digest_of(work.model, work.text)
-    folder = out / digest
+def write_run(folder: Path, study: Study, part: Part, made: Mapping[str, Any]) -> None:
+    """One run folder, whole or as it was.
+
+    Rows and items have names of their own for each content, and count once evaluation.json, which
+    is written last, names them.
+    """
     folder.mkdir(exist_ok=True)
-    measured = rows_of(work, digest, scheme_of(model))
-    made = provenance(command)
-    files.write(folder / ROWS, dump_rows(measured.rows))
-    files.write(folder / ITEMS, safetensors.numpy.save(measured.items))
-    files.write(folder / LOG, "")
-    label = f"text ({work.text.label})"
-    evaluation = {
-        "format": FORMAT,
-        "evaluation": {
-            "lengths": list(work.asked.lengths),
-            "windows": work.done,
-            "last_tokens": work.asked.last_tokens,
-        },
-        "provenance": made,
-        "task": {
-            "label": label,
-            "metric": "loss",
-            "length_unit": "tokens",
-            "ceiling": {},
-            "chance": {},
-            "note": note(work),
-        },
-        "documents": list(work.text.names),
-        "proofs": [proof.as_json() for proof in proofs.values()],
-        "rows": ROWS,
-        "items": ITEMS,
-        "sha256": {ROWS: sha256(folder / ROWS), ITEMS: sha256(folder / ITEMS)},
+    content = {
+        "rows": (dump_rows(part.measured.rows).encode(), "jsonl"),
+        "items": (safetensors.numpy.save(part.measured.items), "safetensors"),
     }
-    files.write(folder / EVALUATION, json.dumps(evaluation, indent=1) + "\n")
-    seconds = sum(spent for _, spent in work.ledger.seconds)
+    sums = {kind: hashlib.sha256(data).hexdigest() for kind, (data, _) in content.items()}
+    names = {kind: f"{kind}-{sums[kind][:12]}.{end}" for kind, (_, end) in content.items()}
+    for kind, (data, _) in content.items():
+        files.write(folder / names[kind], data)
+    files.write(folder / LOG, "")
     training = {
         "format": FORMAT,
-        "digest": digest,
-        "training": {"model": model.name, "text": work.text.label},
-        "provenance": {**made, "seconds": round(seconds, 1)},
-        "summary": {"parameters": parameters(model), "final_loss": None, "overlap": None},
+        "digest": part.digest,
+        "training": {"model": study.model.name, "task": part.label},
+        "provenance": dict(made),
+        "summary": {"parameters": parameters(study.model), "final_loss": None, "overlap": None},
         "sha256": {},
     }
+    evaluation = {
+        "format": FORMAT,
+        "evaluation": dict(part.evaluation),
+        "provenance": {key: value for key, value in made.items() if key != "seconds"},
+        "task": {"label": part.label, "length_unit": "tokens", **part.told},
+        "documents": list(part.documents),
+        "proofs": [proof.as_json() for proof in study.proofs.values()],
+        **names,
+        "sha256": {names[kind]: sums[kind] for kind in content},
+    }
+    files.write(folder / EVALUATION, json.dumps(evaluation, indent=1) + "\n")
     files.write(folder / TRAINING, json.dumps(training, indent=1) + "\n")
-
-
-def note(work: Work) -> str:
-    """What was read, in a sentence."""
-    count = len({*work.text.windows.owners[: work.done].tolist()})
-    windows = f"{work.done} window{'s' if work.done > 1 else ''}"
-    documents = f"{count} document{'s' if count > 1 else ''}"
-    return (
-        f"{windows} of {work.asked.lengths[-1]:,} tokens from {documents} of {work.text.label}, "
-        "the same for every repair and length."
-        + (" Intervals are over the windows of one document." if count == 1 else "")
-    )
+    for kind in content:
+        for old in folder.glob(f"{kind}-*"):
+            if old.name != names[kind]:
+                old.unlink()
 
 
 def parameters(model: LanguageModel) -> int:

@@ -1,4 +1,4 @@
-"""What a search for needles consists of: a Search, and for each kind and text a Hunt."""
+"""What a search for needles consists of: a NeedleRequest, and for each kind and text a Hunt."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .work import BY_LENGTH
 
 
 @dataclass(frozen=True, kw_only=True)
-class Search:
+class NeedleRequest:
     """What is to be looked for.
 
     lengths: of prompts, in tokens. depths: of the needle, from 0 (before all text) to 1 (right
@@ -39,7 +39,7 @@ class Search:
     trials: int = 10
     target_length: int | None = None
 
-    def checked(self) -> Search:
+    def checked(self) -> NeedleRequest:
         """The same in order, each thing once. Raises InputError for a mistake."""
         if not self.lengths or min(self.lengths) < 1:
             raise InputError("--lengths must be numbers of tokens, 1 or more")
@@ -88,7 +88,7 @@ def nominal(depth: float, length: int) -> int:
 class Hunt:
     """One kind of needle in one text, planned; `done` trials of it are read."""
 
-    asked: Search
+    asked: NeedleRequest
     model: LanguageModel
     kind: str
     hays: Haystacks

@@ -35,9 +35,6 @@ ADAPTED = "adapt.json"
 
 PICKLED = (".bin", ".pt", ".pth", ".ckpt")
 
-PROBED = 1 << 20
-"""Bytes at either end of a file of weights that its digest covers, with its size."""
-
 
 @dataclass
 class Pretrained:
@@ -246,11 +243,12 @@ def load_folder(
 ) -> Pretrained:
     """From a folder or the hub."""
     kind = adapter_of(name, checkpoint, config)
-    path, _, revision = name.partition("@") if not Path(name).exists() else (name, "", "")
+    here = Path(name).expanduser()
+    path, _, revision = (str(here), "", "") if here.exists() else name.partition("@")
     more: dict[str, Any] = {"revision": revision} if revision else {}
-    folder = Path(path) if Path(path).exists() else None
-    if folder is not None:
-        folder = folder if folder.is_dir() else folder.parent
+    folder = None
+    if here.exists():
+        folder = here if here.is_dir() else here.parent
         path = str(folder)
         check_weights(folder)
     transformers = library()
@@ -270,7 +268,7 @@ def load_folder(
         raise InputError(f"cannot load {name}: {first_line(error)}") from error
     check_loaded(name, model, tokenizer, report)
     weights = sorted(folder.glob("*.safetensors")) if folder else []
-    digest = digest_of(checkpoint.config, weights, name)
+    digest = digest_of(model, checkpoint, weights, name)
     return Pretrained(name, digest, checkpoint, kind(model.eval()), tokenizer)
 
 
@@ -296,7 +294,11 @@ def load_gguf(
         raise InputError(f"cannot load {name}: {first_line(error)}") from error
     check_loaded(name, model, tokenizer, {})
     found = Pretrained(
-        name, digest_of(checkpoint.config, [path], name), checkpoint, kind(model.eval()), tokenizer
+        name,
+        digest_of(model, checkpoint, [path], name),
+        checkpoint,
+        kind(model.eval()),
+        tokenizer,
     )
     found.problems = tuple(turned_otherwise(found))
     return found
@@ -387,21 +389,20 @@ def check_loaded(name: str, model: Any, tokenizer: Any, report: dict[str, Any]) 
         )
 
 
-def digest_of(config: Any, weights: list[Path], name: str) -> str:
-    """16 hexadecimal digits: the config, and of each file of weights its size and its ends.
+def digest_of(model: Any, checkpoint: Checkpoint, weights: list[Path], name: str) -> str:
+    """16 hexadecimal digits that cover everything but text and repair that a loss depends on.
 
-    Where the files are not here to be looked at (a model of the hub), the name stands for them.
+    The config with what it is taken to say of the trained length, what the weights are held in, and
+    all bytes of their files. Of a model of the hub, the commit stands for the files.
     """
-    found = hashlib.sha256(json.dumps(dict(config), sort_keys=True, default=str).encode())
+    lengths = [(group.trained_length, group.original_length) for group in checkpoint.groups]
+    about = [dict(checkpoint.config), lengths, str(model.dtype)]
+    found = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode())
     for path in weights:
-        size = path.stat().st_size
-        found.update(f"{path.name}:{size}".encode())
         with path.open("rb") as file:
-            found.update(file.read(PROBED))
-            file.seek(max(0, size - PROBED))
-            found.update(file.read(PROBED))
+            found.update(path.name.encode() + hashlib.file_digest(file, "sha256").digest())
     if not weights:
-        found.update(name.encode())
+        found.update(f"{name} {getattr(model.config, '_commit_hash', None)}".encode())
     return found.hexdigest()[:16]
 
 

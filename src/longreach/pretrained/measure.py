@@ -12,12 +12,14 @@ from ..repairs import Repair
 from ..results import Results
 from ..run import locked
 from .base import LanguageModel
-from .folder import check_folder, write_plan, write_run
+from .folder import Part, Study, check_folder, digest, scheme_of, write
 from .passes import Ledger, within
+from .rows import rows_of
 from .wear import Proof
 from .windows import passages
 from .work import Request, Work
 
+STUDY = "measure"
 WORK = ".work"
 
 
@@ -64,7 +66,7 @@ def measure(
     (the control); and under every repair. Then the next window: stopped anywhere, what there is
     compares like with like.
 
-    max_seconds: begin no window that would end later; the first is always measured.
+    max_seconds: begin no window that would end later; the first of each text is always measured.
     Raises InputError for a mistake in the request, text that is too short, or a folder that is not
     its own.
     """
@@ -77,21 +79,65 @@ def measure(
             f"tokens: it cannot be run there. Its lengths go up to {max([*known, limit]):,}"
         )
     with locked(out):
-        check_folder(out, model)
+        check_folder(out, model, STUDY)
         proofs = prove_all(model, asked.repairs, asked.target_length or asked.lengths[-1])
+        ledger = Ledger(out / WORK / model.digest, model)
         works = [
-            Work(asked, model, text, Ledger(out / WORK / model.digest, model))
-            for text in (
-                passages(model, name, asked.lengths[-1], asked.windows, say) for name in asked.texts
-            )
+            Work(asked, model, passages(model, text, asked.lengths[-1], asked.windows, say), ledger)
+            for text in asked.texts
         ]
         left_out = read_all(works, display, max_seconds)
-        write_plan(out, works, asked, model, command, question)
-        for work in works:
-            write_run(out, work, command, proofs)
+        about = Study(
+            model=model,
+            name=STUDY,
+            question=question
+            or f"How far past {model.trained_length:,} tokens does {model.name} reach, and what "
+            "does each repair do?",
+            lengths=asked.lengths,
+            evaluation={
+                "windows": asked.windows,
+                "last_tokens": asked.last_tokens,
+                "target_length": asked.target_length,
+                "repairs": ["none" if r is None else str(r) for r in asked.repairs],
+            },
+            command=command,
+            proofs=proofs,
+        )
+        write(out, about, [part(work) for work in works], ledger.spent)
         return Found(
             Results.read(out), proofs, tuple(left_out), tuple(getattr(model, "problems", ()))
         )
+
+
+def part(work: Work) -> Part:
+    """What is to be written of one text."""
+    model = work.model
+    label = f"text ({work.text.label})"
+    return Part(
+        label=label,
+        digest=digest(model, work.text.label),
+        task={"name": "text", "options": {"text": work.text.label}},
+        measured=rows_of(work, digest(model, work.text.label), scheme_of(model), label),
+        evaluation={
+            "lengths": list(work.asked.lengths),
+            "windows": work.done,
+            "last_tokens": work.asked.last_tokens,
+        },
+        told={"metric": "loss", "ceiling": {}, "chance": {}, "note": note(work)},
+        documents=work.text.names,
+    )
+
+
+def note(work: Work) -> str:
+    """What was read, in a sentence."""
+    count = len({*work.text.windows.owners[: work.done].tolist()})
+    windows = f"{work.done} window{'s' if work.done > 1 else ''}"
+    documents = f"{count} document{'s' if count > 1 else ''}"
+    return (
+        f"{windows} of {work.asked.lengths[-1]:,} tokens from {documents} of {work.text.label}, "
+        "the same for every repair and length."
+        + (" Intervals are over the windows of one document." if count == 1 else "")
+    )
 
 
 def prove_all(
@@ -118,11 +164,8 @@ def read_all(works: Sequence[Work], display: Display, max_seconds: float | None)
     missing = [each for work, _, batch in batches for each in batch if not work.ledger.there(each)]
     ready = sum(all(work.ledger.there(each) for each in batch) for work, _, batch in batches)
     display.start(runs=len(batches), finished=ready, steps=sum(each.read for each in missing))
-    # One clock for all texts: what a token costs does not depend on them.
-    shared = works[0].ledger.seconds
-    for work in works:
-        work.ledger.seconds = shared
-    allowed = within(works[0].ledger, [batch for _, _, batch in batches], max_seconds)
+    every = [batch for _, _, batch in batches]
+    allowed = within(works[0].ledger, every, max_seconds, always=len(works))
     for (work, number, _), batch in zip(batches, allowed, strict=False):
         was_there = all(work.ledger.there(each) for each in batch)
         for each in batch:

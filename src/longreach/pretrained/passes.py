@@ -114,6 +114,11 @@ class Ledger:
     model: LanguageModel
     seconds: list[tuple[int, float]] = field(default_factory=list)
 
+    @property
+    def spent(self) -> float:
+        """Seconds, in this session."""
+        return sum(spent for _, spent in self.seconds)
+
     def there(self, one: Reading) -> bool:
         """Whether a pass is done."""
         return self.path(one).is_file()
@@ -161,9 +166,13 @@ class Ledger:
 
 
 def within(
-    ledger: Ledger, batches: Sequence[Sequence[AnyReading]], seconds: float | None
+    ledger: Ledger,
+    batches: Sequence[Sequence[AnyReading]],
+    seconds: float | None,
+    *,
+    always: int = 1,
 ) -> Iterator[Sequence[AnyReading]]:
-    """Batches of passes in order, as long as the time allows; the first one always.
+    """Batches of passes in order, as long as the time allows; the first ones always.
 
     A batch that is already there costs nothing. Others are begun only if, by what has been timed,
     they end in time.
@@ -172,6 +181,6 @@ def within(
     for number, batch in enumerate(batches):
         left = None if seconds is None else seconds - (time.monotonic() - began)
         expected = ledger.estimate(batch)
-        if number and left is not None and expected is not None and expected > left:
+        if number >= always and left is not None and expected is not None and expected > left:
             return
         yield batch

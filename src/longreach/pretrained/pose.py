@@ -16,13 +16,12 @@ def skipped(
     the first chunk stands at 0, 1, 2, ..., and the second is moved by a skip drawn uniformly from 0
     to target_length - length, so that distances between the two cover what a long text has. The
     skip and the place of the cut are drawn anew for each sequence. As in the authors' code
-    (github.com/dwzhu-pku/PoSE, train_pose.py) the first chunk has from 1 to half of the tokens,
-    rounded up, and there are two chunks, which the paper takes throughout.
+    (github.com/dwzhu-pku/PoSE, train_pose.py) there are two chunks; the first has from 1 to half
+    of the tokens, rounded up.
 
     It differs in the text. The authors' code takes that of the second chunk from later in the same
-    document (anywhere in the first five windows of it); here the text runs on over the skip, which
-    the paper's notation calls v = 0: a skip in position alone, and the same tokens as without PoSE,
-    so that both can be compared.
+    document (anywhere in the first five windows of it); here the text runs on over the skip: a skip
+    in position alone, and the same tokens as without PoSE, so that both can be compared.
 
     >>> draw = torch.Generator().manual_seed(3)
     >>> skipped(2, 6, 100, draw).tolist()

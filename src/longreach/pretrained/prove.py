@@ -17,7 +17,7 @@ from ..errors import InputError
 from ..repairs import Repair
 from ..results import Results
 from ..spectrum import Extension
-from .hunt import Search
+from .hunt import NeedleRequest
 from .loading import Pretrained
 from .measure import measure
 from .seek import fits, seek
@@ -111,7 +111,7 @@ def prove(
     )
     search = None
     if kinds:
-        search = Search(
+        search = NeedleRequest(
             lengths=(trained, target),
             depths=DEPTHS,
             kinds=tuple(kinds),
@@ -160,7 +160,7 @@ def prove(
 
 def sought(
     model: Pretrained,
-    search: Search,
+    search: NeedleRequest,
     first: Verdict,
     out: Path,
     display: Callable[[], Any],

@@ -13,8 +13,8 @@ from ..repairs import Repair
 from .loading import DTYPES, Pretrained
 
 FULL_RATE, LORA_RATE = 2e-5, 2e-4
-"""Learning rates. The first is YaRN's (Peng et al. 2023, arXiv:2309.00071), as is the warm-up of 20
-steps; LoRA's few weights start from nothing, and are usually given ten times as much."""
+"""Learning rates unless given, chosen and not tuned; LoRA's few weights start from nothing, and are
+usually given ten times as much."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from ..repairs import Repair
 from .work import Work
 
 
-def rows_of(work: Work, digest: str, scheme: str) -> Measured:
+def rows_of(work: Work, digest: str, scheme: str, label: str) -> Measured:
     """All rows of one text."""
     model, asked = work.model, work.asked
     trained, longest, last = model.trained_length, asked.lengths[-1], asked.last_tokens
@@ -42,7 +42,7 @@ def rows_of(work: Work, digest: str, scheme: str) -> Measured:
         {
             "training": digest,
             "scheme": scheme,
-            "task": f"text ({work.text.label})",
+            "task": label,
             "seed": 0,
             "repair": None,
             "trained_length": trained,

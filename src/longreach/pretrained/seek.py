@@ -8,20 +8,21 @@ from pathlib import Path
 from ..errors import InputError
 from ..results import Results
 from ..run import locked
-from .answers import pool_of
+from .answers import CHOICES, DIGITS, pool_of
 from .base import LanguageModel
-from .folder import check_folder
+from .folder import Part, Study, check_folder, digest, scheme_of, write
 from .haystack import haystacks
-from .hunt import Hunt, Search
+from .hunt import Hunt, NeedleRequest, rows_of
 from .measure import WORK, Display, Found, prove_all
-from .needles import trial
+from .needles import NEEDLES, trial
 from .passes import Ledger, within
-from .seek_folder import STUDY, write_plan, write_run
+
+STUDY = "needles"
 
 
 def seek(
     model: LanguageModel,
-    search: Search,
+    search: NeedleRequest,
     out: Path,
     *,
     display: Display,
@@ -56,14 +57,93 @@ def seek(
             Hunt(asked, model, kind, hays, pool, ledger) for hays in texts for kind in asked.kinds
         ]
         left_out = read_all(hunts, display, max_seconds)
-        write_plan(out, hunts, command, question)
-        for hunt in hunts:
-            write_run(out, hunt, command, proofs)
+        about = Study(
+            model=model,
+            name=STUDY,
+            question=question
+            or f"At which depth and length does {model.name}, trained at {model.trained_length:,} "
+            "tokens, find what it was told, and what does each repair do?",
+            lengths=asked.lengths,
+            evaluation={
+                "depths": list(asked.depths),
+                "trials": asked.trials,
+                "target_length": asked.target_length,
+                "repairs": ["none" if r is None else str(r) for r in asked.repairs],
+            },
+            command=command,
+            proofs=proofs,
+        )
+        write(out, about, [part(hunt) for hunt in hunts], ledger.spent)
         problems = tuple(getattr(model, "problems", ()))
         return Found(Results.read(out), proofs, tuple(left_out), problems)
 
 
-def fits(model: LanguageModel, asked: Search) -> None:
+def part(hunt: Hunt) -> Part:
+    """What is to be written of one kind in one text."""
+    asked = hunt.asked
+    name = digest(hunt.model, f"needles {hunt.label}")
+
+    def everywhere(value: float) -> dict[int, float]:
+        return dict.fromkeys(asked.lengths, value)
+
+    return Part(
+        label=hunt.label,
+        digest=name,
+        task={"name": hunt.kind, "options": {"text": hunt.hays.label}},
+        measured=rows_of(hunt, name, scheme_of(hunt.model)),
+        evaluation={
+            "lengths": list(asked.lengths),
+            "depths": list(asked.depths),
+            "trials": hunt.done,
+        },
+        told={
+            "metric": "exact_match",
+            "ceiling": everywhere(1.0),
+            # Of all that a model might write, nobody hits the answer by chance.
+            "chance": everywhere(0.0),
+            "others": {
+                "choice": {"ceiling": everywhere(1.0), "chance": everywhere(hunt.pool.chance)}
+            },
+            "depths": list(asked.depths),
+            "note": note(hunt),
+        },
+        documents=documents(hunt),
+    )
+
+
+def documents(hunt: Hunt) -> list[str]:
+    """Names of those that needles were hidden in, each once."""
+    done = [made.document for (_, _, number), made in hunt.trials.items() if number < hunt.done]
+    return list(dict.fromkeys(done))
+
+
+def note(hunt: Hunt) -> str:
+    """What was asked, of what, and how, in sentences."""
+    asked, kind = hunt.asked, NEEDLES[hunt.kind]
+    count = len(documents(hunt))
+    trials = f"{hunt.done} trial{'s' if hunt.done > 1 else ''}"
+    text = f"{count} document{'s' if count > 1 else ''} of {hunt.hays.label}"
+    answers = (
+        f"Answers are words; a choice is among {CHOICES}."
+        if hunt.pool.words
+        else f"Answers are numbers of {DIGITS} digits, since the tokenizer has too few words of "
+        "one token; a choice is among the digits at every place."
+    )
+    said = (
+        f"Needles ({kind.source}): {kind.about}, in one of {len(kind.templates)} wordings. "
+        f"{trials} at each length and depth, the same for every repair, within text from {text} "
+        f"that does not hold the answer. {answers}"
+    )
+    trained = hunt.model.trained_length
+    if asked.lengths[0] > trained:
+        said += (
+            f" No length within the {trained:,} tokens of training was measured, so nothing here "
+            "says what the model can do where nothing is in its way."
+        )
+    return said
+
+
+def fits(model: LanguageModel, asked: NeedleRequest) -> None:
     """Makes one trial of every kind, text, length and depth, and reads none of them.
 
     Raises InputError if one cannot be made: text too short, or a needle too long for a length.

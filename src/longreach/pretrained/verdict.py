@@ -164,7 +164,7 @@ def trial_of(losses: Results, needles: Results | None, repair: Repair | None, ta
     return Trial(
         repair=repair,
         past=past,
-        cost=pooled(losses, "loss", trained, label, minus=None),
+        cost=pooled(losses, "loss", trained, label, over_plain=True),
         needles=found,
         needles_asked=needles is not None,
         needles_hold=hold,
@@ -172,19 +172,19 @@ def trial_of(losses: Results, needles: Results | None, repair: Repair | None, ta
 
 
 def pooled(
-    results: Results, metric: str, length: int, repair: str | None, *, minus: Any = ...
+    results: Results, metric: str, length: int, repair: str | None, *, over_plain: bool = False
 ) -> tuple[float, float, float]:
     """Mean over all documents of all texts, with its 95 % t interval.
 
-    minus: the repair whose values are taken off, document by document, if one is named.
+    over_plain: less what the model as it is comes to, document by document.
     """
     parts = []
     for run in results.runs:
         items = run.items
         row = only(run.rows, metric, length, repair)
         values = items[row.item_key].astype(np.float64)
-        if minus is not ...:
-            values = values - items[only(run.rows, metric, length, minus).item_key]
+        if over_plain:
+            values = values - items[only(run.rows, metric, length, None).item_key]
         parts.append(values)
     whole = np.concatenate(parts)
     low, high = mean_interval(whole)
