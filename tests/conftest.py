@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,12 @@ def prose(tmp_path: Path) -> Path:
         words = " ".join(f"word{(number * 7 + k * k) % 31}" for k in range(120))
         (folder / f"{number:02}.txt").write_text(f"Document {number}. {words}\n", encoding="utf-8")
     return folder
+
+
+def heeds_ctrl_c() -> None:
+    """To be called in a new process, before its program: it is to end at SIGINT.
+
+    A shell has what it runs in the background ignore that signal, and tests that are run so would
+    hand it down.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -16,7 +17,7 @@ import pytest
 from longreach import cli, report
 from longreach.results import Results
 
-from .conftest import TINY
+from .conftest import TINY, heeds_ctrl_c
 
 
 def longreach(capfd, monkeypatch, *arguments: object) -> tuple[int, str, str]:
@@ -340,18 +341,28 @@ def test_interrupted_it_ends_with_130_says_so_and_leaves_no_process(tiny, tmp_pa
     text = tiny.read_text().replace("steps = 40", "steps = 400000")
     tiny.write_text(text, encoding="utf-8")
     command = [sys.executable, "-m", "longreach", "run", tiny, "--out", tmp_path / "runs"]
-    process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
-    lines = iter(process.stderr.readline, "")
-    assert any("of them there already" in line for line in lines)
-    time.sleep(3)
-    os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "interrupted; what was finished is kept" in err
-    deadline = time.monotonic() + 10
-    while alive(process.pid) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not alive(process.pid)
+    process = subprocess.Popen(
+        command,
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heeds_ctrl_c,
+    )
+    try:
+        lines = iter(process.stderr.readline, "")
+        assert any("of them there already" in line for line in lines)
+        time.sleep(3)
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert "interrupted; what was finished is kept" in err
+        deadline = time.monotonic() + 10
+        while alive(process.pid) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert not alive(process.pid)
+    finally:  # Or it would train for hours beside the tests that follow.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def alive(group: int) -> bool:

@@ -16,7 +16,7 @@ import pytest
 from longreach.errors import RunError
 from longreach.study import Study
 
-from .conftest import TINY
+from .conftest import TINY, heeds_ctrl_c
 from .test_run import Quiet, content, go
 from .two_nodes import LOOPBACK
 
@@ -120,6 +120,7 @@ def test_interrupted_it_keeps_what_was_finished_and_stops_its_tasks(cluster, tin
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=heeds_ctrl_c,
     )
     deadline = time.monotonic() + 180
     while cluster.ask("busy") == "0":
