@@ -37,6 +37,48 @@ NORMAL = """p = right / count
 
 MUTANTS = [
     Mutant(
+        "extended: a fine-tune begins from fresh weights",
+        "train.py",
+        "model.load_state_dict(begin.state_dict())",
+        "begin.state_dict()",
+        "test_extension.py",
+    ),
+    Mutant(
+        "extended: a fine-tune goes without its repair",
+        "train.py",
+        "model.turn_by(repaired(model, repair, task, training.trained_length, extended.length))",
+        "repaired(model, repair, task, training.trained_length, extended.length)",
+        "test_extension.py",
+    ),
+    Mutant(
+        "extended: a worn repair is set for the longest length",
+        "evaluate.py",
+        "spectrum = repaired(model, repair, task, training.trained_length, length)",
+        "spectrum = repaired(model, repair, task, training.trained_length, asked.lengths[-1])",
+        "test_extension.py",
+    ),
+    Mutant(
+        "extended: longer sequences are as many, so that steps read more",
+        "run.py",
+        "max(1, round(recipe.batch * base.trained_length / length))",
+        "recipe.batch",
+        "test_extension.py",
+    ),
+    Mutant(
+        "extended: what is short is measured at the length extended to",
+        "evaluate.py",
+        '("short_loss", trained)',
+        '("short_loss", length)',
+        "test_extension.py",
+    ),
+    Mutant(
+        "extended: a change starts from another seed",
+        "report/aggregate.py",
+        "[mine[seed].astype(np.float64) - theirs[seed] for seed in mine if seed in theirs]",
+        "[mine[seed].astype(np.float64) - theirs[min(theirs)] for seed in mine if seed in theirs]",
+        "test_extension.py",
+    ),
+    Mutant(
         "adapted: what follows a skip is taken for another text",
         "pretrained/adapters/base.py",
         '{"position_ids": positions, "attention_mask": torch.ones_like(tokens)}',
@@ -778,7 +820,7 @@ MUTANTS = [
     Mutant(
         "another spectrum stays on",
         "model/decoder.py",
-        "            self.scheme.spectrum = worn\n",
+        "            self.scheme.spectrum = before  # type: ignore[assignment]\n",
         "            pass\n",
         "test_model.py",
     ),
@@ -967,8 +1009,8 @@ MUTANTS = [
     Mutant(
         "the last loss of other tokens at every length",
         "measure/text_loss.py",
-        "windows.tokens[:, -length - 1 :]",
-        "windows.tokens[:, : length + 1]",
+        "windows.tokens[:, -context - 1 :]",
+        "windows.tokens[:, : context + 1]",
         "test_measure.py",
     ),
     Mutant(

@@ -81,13 +81,24 @@ def test_with_shipped_text_the_rows_and_weights_are_those_of_a_local_run(cluster
         'tasks = ["recall"]',
         f'tasks = ["recall", {{ name = "text", corpus = "text:{prose}", vocabulary = 300 }}]',
     ).replace("seeds = [0, 1]", "seeds = [0]")
+    # One model of each task begins from another's weights, which travel to its node.
+    text += """
+[extension]
+schemes = ["alibi"]
+repairs = ["none"]
+
+[extension.training]
+steps = 10
+batch = 8
+learning_rate = 1e-2
+"""
     study = Study.parse(text, "tiny").limited(10)
     go(study, tmp_path / "local")
     out = tmp_path / "ray"
     results, shown = go(study, out, where=f"ray:{cluster.address}", workers=None)
     assert content(out) == content(tmp_path / "local")
     assert results.missing == ()
-    assert shown.steps == 40
+    assert shown.steps == 60
     assert list((out / ".work").iterdir()) == []
     names = {path.name for path in (tmp_path / "local").glob("*/*")}
     assert {path.name for path in out.glob("*/*")} == names

@@ -9,7 +9,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args
 
 import typer.main
 
@@ -26,9 +27,11 @@ FROZEN = Path(__file__).with_name("surface.txt")
 def keys(model: type, path: str = "") -> Iterator[str]:
     """The keys of a study file, nested ones with dots."""
     for name, field in model.model_fields.items():  # type: ignore[attr-defined]
-        kind = field.annotation
-        if inspect.isclass(kind) and hasattr(kind, "model_fields"):
-            yield from keys(kind, f"{path}{name}.")
+        optional = isinstance(field.annotation, UnionType)
+        kinds = get_args(field.annotation) if optional else (field.annotation,)
+        inner = [kind for kind in kinds if inspect.isclass(kind) and hasattr(kind, "model_fields")]
+        if inner:
+            yield from keys(inner[0], f"{path}{name}.")
         else:
             yield path + name
 

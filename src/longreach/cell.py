@@ -20,9 +20,9 @@ from safetensors.torch import load_file, save
 
 from . import files
 from .errors import InputError
-from .evaluate import evaluate, sample, settings
+from .evaluate import Aim, Asked, evaluate, sample
 from .held_out import HeldOut
-from .measure.measured import Measurable, Measured
+from .measure.measured import Measured
 from .results import (
     EVALUATION,
     FORMAT,
@@ -50,6 +50,7 @@ WORK = ".work"
 class Cell:
     """A training, how to measure it, and where the run folder goes.
 
+    repairs, aim: see `evaluate.Asked`.
     made_with: longreach's version. It travels along: where a cell is fulfilled, longreach may be
         there as source alone, which cannot say.
     """
@@ -59,13 +60,29 @@ class Cell:
     evaluation: Evaluation
     out: Path
     command: str
+    repairs: tuple[str, ...] = ()
+    aim: Aim | None = None
     made_with: str = field(default_factory=lambda: version("longreach"))
 
     @property
     def label(self) -> str:
         """For people."""
+        training, aim = self.training, self.aim
+        made = "" if aim is None else f" + {aim.done} at {aim.length}"
+        return f"{training.scheme.label}{made} on {training.task.label}, seed {training.seed}"
+
+    @property
+    def asked(self) -> Asked:
+        """What is to be measured."""
+        return Asked(
+            lengths=self.lengths, evaluation=self.evaluation, repairs=self.repairs, aim=self.aim
+        )
+
+    @property
+    def base(self) -> Path | None:
+        """The run folder whose weights it begins from, if there is one."""
         training = self.training
-        return f"{training.scheme.label} on {training.task.label}, seed {training.seed}"
+        return None if training.extended is None else self.out / training.base.digest
 
     @property
     def folder(self) -> Path:
@@ -86,7 +103,7 @@ class Cell:
         """Whether anything is left to do. Raises InputError if the run folder is damaged."""
         if not self.trained:
             return True
-        asked = settings(task, self.lengths, self.evaluation)
+        asked = self.asked.settings(task)
         if checked(self.folder).evaluation["evaluation"] == asked:
             return False
         if not (self.folder / WEIGHTS).exists():
@@ -147,15 +164,17 @@ def fulfil(cell: Cell, tell: Callable[[int, float], None], until: int | None = N
         remeasure(cell, task)
         return True
     held_out = held_out_of(cell, task)
+    begin = None if cell.base is None else stored_model(cell.base, cell.training.base, task)
     model, progress = train(
         cell.training,
         task,
+        begin=begin,
         held_out=held_out,
         checkpoint=cell.work / "checkpoint.safetensors",
         until=until,
         tell=tell,
     )
-    if progress.step < cell.training.training.steps:
+    if progress.step < cell.training.recipe.steps:
         return False
     started = time.monotonic()
     whole = cell.work / "run"
@@ -195,12 +214,12 @@ def held_out_of(cell: Cell, task: Task) -> HeldOut | None:
     if task.metric != "exact_match":
         return None
     training = cell.training
-    shortest = training.training.shortest or training.trained_length
+    shortest = training.recipe.shortest or training.length
     return HeldOut(
         {
             length: sample(task, training.task.label, length, cell.evaluation.sequences).tokens
             for length in cell.lengths
-            if shortest <= length <= training.trained_length
+            if shortest <= length <= training.length
         }
     )
 
@@ -208,8 +227,7 @@ def held_out_of(cell: Cell, task: Task) -> HeldOut | None:
 def remeasure(cell: Cell, task: Task) -> None:
     """Measures stored weights under other settings; the old rows stay beside the new ones."""
     run = read_run(cell.folder)
-    asked = settings(task, cell.lengths, cell.evaluation)
-    if run.evaluation["evaluation"] == asked:
+    if run.evaluation["evaluation"] == cell.asked.settings(task):
         return
     model = stored_model(cell.folder, cell.training, task)
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
@@ -242,9 +260,9 @@ def stored_model(folder: Path, training: Training, task: Task) -> Network:
     return model.eval()
 
 
-def measured(cell: Cell, task: Task, model: Measurable) -> Measured:
+def measured(cell: Cell, task: Task, model: Network) -> Measured:
     """All rows of the cell's model."""
-    return evaluate(model, task, cell.training, cell.lengths, cell.evaluation)
+    return evaluate(model, task, cell.training, cell.asked)
 
 
 def write_measured(
@@ -255,7 +273,7 @@ def write_measured(
     files.write(folder / items, safetensors.numpy.save(found.items))
     about = {
         "format": FORMAT,
-        "evaluation": settings(task, cell.lengths, cell.evaluation),
+        "evaluation": cell.asked.settings(task),
         "provenance": provenance(cell.command, cell.made_with),
         "task": {
             "label": cell.training.task.label,

@@ -18,6 +18,9 @@ from .errors import InputError
 FORMAT = 1
 """Version of the files in a run folder. One of another version is reported, never guessed at."""
 
+FINE_TUNE, LONG_TRAINING = "fine-tune", "long training"
+"""What was done to a model for one evaluation length, besides wearing a repair. See `done_for`."""
+
 Status = Literal["measured", "past_limit"]
 Items = NDArray[np.float32] | NDArray[np.uint8]
 """The value of each sequence or document; of what is right or wrong, 1 or 0."""
@@ -32,7 +35,8 @@ class Row:
 
     training: digest of the training whose weights were measured.
     scheme, task: labels; options that differ from the defaults stand in brackets.
-    seed: of the training. repair: worn while measuring, or None.
+    seed: of the training. repair: worn while measuring, or None; where a study extends its models,
+        what was done to reach the evaluation length: see `done_for`.
     trained_length, evaluation_length: tokens (or symbols; the task says which).
     metric: `exact_match` (fraction of sequences wholly right), `exact_match_without_end` (the same
         but for the end token), `end_too_early`, `end_too_late` (fraction whose first mistake is an
@@ -42,7 +46,9 @@ class Row:
         (loss of the same last tokens, seen with evaluation_length tokens of context),
         `bits_per_byte` (loss over the bytes that the scored tokens stand for), `choice` (fraction
         of answers held more likely than the other answers that they could have been),
-        `exact_match_by_depth`, `choice_by_depth` (the same, of needles at one depth).
+        `short_loss`, `short_exact_match` (`last_loss` and `exact_match` at the trained length, by a
+        model that was made or set for the evaluation length), `exact_match_by_depth`,
+        `choice_by_depth` (the same, of needles at one depth).
     first_position, last_position: the targets behind the value, counted by how many tokens come
         before them in the window; both 1-based and inclusive. Of needles: 1 and the length, or by
         depth, twice the position that the depth comes to.
@@ -75,6 +81,21 @@ class Row:
         return f"{self.metric}@{self.evaluation_length}:{positions}{worn}"
 
 
+def done_for(repair: str | None, *, tuned: bool = False) -> str | None:
+    """What was done to a model for a length, as a row's `repair` has it.
+
+    >>> done_for("yarn"), done_for("yarn", tuned=True), done_for(None, tuned=True)
+    ('yarn', 'yarn + fine-tune', 'fine-tune')
+    """
+    parts = [part for part in (repair, FINE_TUNE if tuned else None) if part]
+    return " + ".join(parts) or None
+
+
+def trained_for(repair: str | None) -> bool:
+    """Whether a model was trained for the length that its row is of."""
+    return repair is not None and repair.split(" + ")[-1] in (FINE_TUNE, LONG_TRAINING)
+
+
 ROW_FIELDS = tuple(field.name for field in fields(Row))
 
 
@@ -98,6 +119,12 @@ class Run:
     def digest(self) -> str:
         """Names the folder; covers what the weights depend on."""
         return str(self.training["digest"])
+
+    @property
+    def aim(self) -> Mapping[str, Any] | None:
+        """What it was made for, if not trained as its study's models are: `done` and `length`."""
+        found: Mapping[str, Any] | None = self.evaluation["evaluation"].get("aim")
+        return found
 
     @property
     def items(self) -> dict[str, Items]:

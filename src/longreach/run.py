@@ -16,14 +16,16 @@ from filelock import FileLock, Timeout
 from . import files
 from .cell import Cell, checked, provenance
 from .errors import InputError, RunError
-from .evaluate import settings
-from .results import FORMAT, PLAN, Results, read_json
-from .study import Study, Training, resolve
+from .evaluate import Aim, Asked
+from .model.decoder import Decoder
+from .repairs import Repair
+from .results import FORMAT, LONG_TRAINING, PLAN, Results, done_for, read_json
+from .study import UNREPAIRED, Extended, Extending, Recipe, Study, Training, resolve
 from .table import nearest
 from .tasks import TASKS
 from .tasks.base import Task
 from .tasks.text import Text
-from .train import build_model, check_frame
+from .train import build_model, check_frame, repaired
 from .where import Outcome, chosen as chosen_place
 
 
@@ -41,7 +43,9 @@ class Display(Protocol):
 
 
 def trainings(study: Study, say: Callable[[str], None]) -> list[tuple[Training, Task]]:
-    """Every training of a study with its task, in order: tasks, then seeds, then schemes.
+    """A study's trainings with their tasks, in order: tasks, then seeds, then schemes.
+
+    Those by which an extension serves further lengths are not among them: see `cells_of`.
 
     Corpora are prepared here, once, and every choice is built once, so that a mistake in a study
     shows before anything is trained. Raises InputError for it.
@@ -52,7 +56,7 @@ def trainings(study: Study, say: Callable[[str], None]) -> list[tuple[Training, 
         check_frame(study.model, choice, kind)
         options = resolve("task", kind, choice)
         task: Task = kind(**options, say=say) if "corpus" in options else kind(**options)
-        settings(task, study.evaluation_lengths, study.evaluation)
+        Asked(lengths=study.evaluation_lengths, evaluation=study.evaluation).settings(task)
         task.sample(study.trained_length, 1, torch.Generator())
         if isinstance(task, Text):
             task.windows(study.evaluation_lengths[-1] + 1, 1)
@@ -68,9 +72,69 @@ def trainings(study: Study, say: Callable[[str], None]) -> list[tuple[Training, 
                     training=study.training,
                 )
                 if seed == study.seeds[0]:
-                    build_model(training, task)
+                    check_repairs(study, training, task)
                 found.append((training, task))
     return found
+
+
+def check_repairs(study: Study, training: Training, task: Task) -> None:
+    """Builds a model, and every spectrum that it is to have. Raises InputError if one cannot be."""
+    model = build_model(training, task)
+    extension = study.extension
+    if extension is None or training.scheme.label not in extension.schemes:
+        return
+    assert isinstance(model, Decoder)
+    for name in extension.worn:
+        for length in study.past:
+            repaired(model, Repair.parse(name), task, training.trained_length, length)
+
+
+def cells_of(
+    study: Study, planned: Iterable[tuple[Training, Task]], out: Path, command: str
+) -> list[tuple[Cell, Task]]:
+    """What a study consists of: its trainings, each before those that extend it."""
+    found = []
+    shared: dict[str, Any] = {
+        "lengths": study.evaluation_lengths,
+        "evaluation": study.evaluation,
+        "out": out.absolute(),
+        "command": command,
+    }
+    for training, task in planned:
+        extension = study.extension
+        if extension is None or training.scheme.label not in extension.schemes:
+            found.append((Cell(training=training, **shared), task))
+            continue
+        found.append((Cell(training=training, repairs=extension.worn, **shared), task))
+        for length in study.past:
+            for done, longer in extended(training, extension, length):
+                aim = Aim(done=done, length=length, trained_length=study.trained_length)
+                found.append((Cell(training=longer, aim=aim, **shared), task))
+    return found
+
+
+def extended(base: Training, extension: Extending, length: int) -> Iterator[tuple[str, Training]]:
+    """The trainings that serve one length past the trained one, and what is done in each.
+
+    Their steps read as many tokens as those at the trained length.
+    """
+
+    def as_many_tokens(recipe: Recipe) -> Recipe:
+        batch = max(1, round(recipe.batch * base.trained_length / length))
+        return recipe.model_copy(update={"batch": batch})
+
+    if extension.training is not None:
+        for name in extension.repairs:
+            repair = None if name == UNREPAIRED else name
+            after = Extended(
+                repair=repair, length=length, training=as_many_tokens(extension.training)
+            )
+            done = done_for(repair, tuned=True)
+            assert done is not None
+            yield done, base.model_copy(update={"extended": after})
+    if extension.from_scratch:
+        whole = {"trained_length": length, "training": as_many_tokens(base.training)}
+        yield LONG_TRAINING, base.model_copy(update=whole)
 
 
 def narrow(
@@ -117,18 +181,9 @@ def run(
     place = chosen_place(where, workers, say)
     with locked(out):
         check_folder(out, study)
-        planned = trainings(study, say)
-        cells = [
-            Cell(
-                training=training,
-                lengths=study.evaluation_lengths,
-                evaluation=study.evaluation,
-                out=out.absolute(),
-                command=command,
-            )
-            for training, _ in planned
-        ]
-        tasks = {training.digest: task for training, task in planned}
+        planned = cells_of(study, trainings(study, say), out, command)
+        cells = [cell for cell, _ in planned]
+        tasks = {cell.training.digest: task for cell, task in planned}
         chosen = narrow(cells, schemes=schemes, seeds=seeds)
         for cell in named(chosen, again):
             if cell.folder.exists():
@@ -138,11 +193,17 @@ def run(
         display.start(
             runs=len(chosen),
             finished=len(chosen) - len(missing),
-            steps=sum(cell.training.training.steps for cell in missing if not cell.trained),
+            steps=sum(cell.training.recipe.steps for cell in missing if not cell.trained),
         )
-        if missing:
-            with contextlib.closing(place.outcomes(missing, display.advance)) as outcomes:
-                collect(outcomes, display)
+        failures: list[str] = []
+        # Those that begin from another's weights come after it.
+        for wave in ([c for c in missing if not c.base], [c for c in missing if c.base]):
+            ready = [c for c in wave if c.trained or c.base is None or c.base.exists()]
+            if ready:
+                with contextlib.closing(place.outcomes(ready, display.advance)) as outcomes:
+                    failures += collect(outcomes, display)
+        if failures:
+            raise RunError("; ".join(failures))
         return Results.read(out)
 
 
@@ -226,22 +287,24 @@ def write_plan(out: Path, study: Study, cells: Sequence[Cell], command: str) -> 
         "study": study.model_dump(mode="json"),
         "trainings": [
             {
-                "digest": cell.training.digest,
-                "scheme": cell.training.scheme.label,
-                "task": cell.training.task.label,
-                "seed": cell.training.seed,
+                "digest": c.training.digest,
+                "scheme": c.training.scheme.label,
+                "task": c.training.task.label,
+                "seed": c.training.seed,
+                **({"done": c.aim.done, "length": c.aim.length} if c.aim else {}),
             }
-            for cell in cells
+            for c in cells
         ],
         "provenance": provenance(command),
     }
     files.write(out / PLAN, json.dumps(plan, indent=1) + "\n")
 
 
-def collect(outcomes: Iterable[Outcome], display: Display) -> None:
-    """Shows outcomes as they come; raises RunError that names every run that failed.
+def collect(outcomes: Iterable[Outcome], display: Display) -> list[str]:
+    """Shows outcomes as they come; says of every run that failed why.
 
-    A file that cannot be written stops the rest: it would happen to them too.
+    Raises RunError for a file that cannot be written, which stops the rest: it would happen to them
+    too.
     """
     failures = []
     for outcome in outcomes:
@@ -254,8 +317,7 @@ def collect(outcomes: Iterable[Outcome], display: Display) -> None:
             raise RunError(unwritable(error)) from None
         else:
             raise error
-    if failures:
-        raise RunError("; ".join(failures))
+    return failures
 
 
 def unwritable(error: OSError) -> str:

@@ -9,12 +9,13 @@ import tomllib
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_type_hints
+from typing import Annotated, Any, Literal, Self, get_args, get_type_hints
 
 from annotated_types import Ge, Gt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
 
 from .errors import InputError
+from .repairs import Repair
 from .schemes import SCHEMES
 from .table import nearest
 from .tasks import TASKS
@@ -24,6 +25,9 @@ RECIPE = 1
 
 ADDED = (("training", "shortest", None), ("model", "architecture", "decoder"))
 """Keys that came later: at the value that they had unsaid, they leave a digest what it was."""
+
+UNREPAIRED = "none"
+"""The name, where repairs are listed, of leaving the model as it is."""
 
 NO_OPTIONS = {"digest", "say"}
 """Constructor arguments that the program gives, not the study file."""
@@ -125,10 +129,55 @@ class Evaluation(Data):
     last_tokens: Length = 32
 
 
+class Extending(Data):
+    """What is tried so that models of a study serve the evaluation lengths past the trained one.
+
+    schemes: those of the study it is tried on. repairs: as on a command line, each set for the
+        length in question; "none" leaves the model as it is. Every one is worn without training.
+    training: a brief fine-tune at each length, from the trained weights and under each repair. Its
+        batch is in sequences of the trained length: at a longer one there are as many fewer, so
+        that every step reads as many tokens.
+    from_scratch: whether models are also trained at each length from the start, in as many steps
+        and tokens as those of the study.
+    """
+
+    schemes: Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
+    repairs: Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
+    training: Recipe | None = None
+    from_scratch: bool = False
+
+    @model_validator(mode="after")
+    def _repairs_are_known(self) -> Self:
+        try:
+            read = [None if name == UNREPAIRED else Repair.parse(name) for name in self.repairs]
+        except InputError as error:
+            raise ValueError(str(error)) from None
+        for noun, entries in (("repairs", [*map(str, read)]), ("schemes", self.schemes)):
+            if len({*entries}) != len(entries):
+                raise ValueError(f"{noun} names the same one twice")
+        if self.training is not None and self.training.shortest is not None:
+            raise ValueError("training.shortest cannot be given: each model is for one length")
+        return self
+
+    @property
+    def worn(self) -> tuple[str, ...]:
+        """The repairs without "none"."""
+        return tuple(name for name in self.repairs if name != UNREPAIRED)
+
+
+class Extended(Data):
+    """How a model goes on from another's weights: for another length, perhaps under a repair."""
+
+    repair: str | None
+    length: Length
+    training: Recipe
+
+
 class Training(Data):
     """One model: everything that its weights depend on.
 
     data: digest of the text it is trained on, if its task draws on any.
+    extended: what comes after all that, from the weights that it gives.
     """
 
     scheme: Choice
@@ -138,11 +187,29 @@ class Training(Data):
     trained_length: Length
     model: Model
     training: Recipe
+    extended: Extended | None = None
+
+    @property
+    def base(self) -> Training:
+        """The training whose weights it begins from; itself, unless it is extended."""
+        return self.model_copy(update={"extended": None})
+
+    @property
+    def recipe(self) -> Recipe:
+        """Of the steps that are its own."""
+        return self.training if self.extended is None else self.extended.training
+
+    @property
+    def length(self) -> int:
+        """Of the sequences in these steps, the longest if they are drawn from a range."""
+        return self.trained_length if self.extended is None else self.extended.length
 
     @property
     def digest(self) -> str:
         """16 hexadecimal digits; names the run's folder."""
         whole = {"recipe": RECIPE, **self.model_dump(mode="json")}
+        if self.extended is None:
+            del whole["extended"]
         for part, key, unsaid in ADDED:
             if whole[part][key] == unsaid:
                 del whole[part][key]
@@ -162,6 +229,7 @@ class Study(Data):
     model: Model
     training: Recipe
     evaluation: Evaluation = Evaluation()
+    extension: Extending | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -182,18 +250,45 @@ class Study(Data):
             entries = [repr(entry) for entry in getattr(self, noun)]
             if len(set(entries)) != len(entries):
                 raise ValueError(f"{noun} names the same one twice")
+        self._check_extension()
         return self
+
+    def _check_extension(self) -> None:
+        if self.extension is None:
+            return
+        if self.model.architecture != "decoder":
+            raise ValueError("extension is for decoders; leave it out, or model.architecture")
+        if not self.past:
+            raise ValueError(
+                f"extension has no length to extend to: evaluation_lengths end at trained_length, "
+                f"{self.trained_length}"
+            )
+        known = {scheme.label for scheme in self.schemes}
+        for label in self.extension.schemes:
+            if label not in known:
+                raise ValueError(
+                    f"extension.schemes: the study has no '{label}'; {nearest(label, known)}"
+                )
+
+    @property
+    def past(self) -> tuple[int, ...]:
+        """The evaluation lengths past the trained one."""
+        return tuple(n for n in self.evaluation_lengths if n > self.trained_length)
 
     def limited(self, steps: int) -> Study:
         """The same study with at most so many training steps. Raises InputError below 1."""
         if steps < 1:
             raise InputError(f"--limit-steps must be at least 1, got {steps}")
-        recipe = self.training
-        fewer = {
-            "steps": min(steps, recipe.steps),
-            "warmup": min(recipe.warmup, steps // 2),
-        }
-        return self.model_copy(update={"training": recipe.model_copy(update=fewer)})
+
+        def fewer(recipe: Recipe) -> Recipe:
+            warmup = min(recipe.warmup, steps // 2)
+            return recipe.model_copy(update={"steps": min(steps, recipe.steps), "warmup": warmup})
+
+        changed: dict[str, Any] = {"training": fewer(self.training)}
+        if self.extension is not None and self.extension.training is not None:
+            after = {"training": fewer(self.extension.training)}
+            changed["extension"] = self.extension.model_copy(update=after)
+        return self.model_copy(update=changed)
 
     @classmethod
     def parse(cls, text: str, where: str) -> Study:
@@ -277,8 +372,10 @@ def _finding(found: Any, model: type[BaseModel]) -> str:
 def _keys_beside(path: tuple[Any, ...], model: type[BaseModel]) -> list[str]:
     """The keys that would have been right at the last step of `path`."""
     for part in path[:-1]:
-        inner = model.model_fields[part].annotation if part in model.model_fields else None
-        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+        found = model.model_fields[part].annotation if part in model.model_fields else None
+        kinds = [kind for kind in (found, *get_args(found)) if isinstance(kind, type)]
+        inner = next((kind for kind in kinds if issubclass(kind, BaseModel)), None)
+        if inner is None:
             break
         model = inner
     return list(model.model_fields)

@@ -24,7 +24,9 @@ from .held_out import HeldOut
 from .model.decoder import Decoder, DecoderShape
 from .model.encoder_decoder import EncoderDecoder, Frame
 from .model.rows import Packed
+from .repairs import Repair
 from .schemes import SCHEMES
+from .spectrum import Extension, Spectrum
 from .study import Choice, Model, Recipe, Training, resolve
 from .tasks import TASKS
 from .tasks.base import Batch, Task
@@ -86,7 +88,29 @@ def build_model(training: Training, task: Task) -> Network:
         frame = Frame(separator=SEP, end=EOS, padding=PAD)
         return EncoderDecoder(shape, kind, (prompt + 1, answer + 1), frame, **options)
     # The last token of a sequence is only ever predicted, so it needs no position.
-    return Decoder(shape, kind, task.total(training.trained_length) - 1, **options)
+    model = Decoder(shape, kind, task.total(training.trained_length) - 1, **options)
+    extended = training.extended
+    if extended is not None and extended.repair is not None:
+        repair = Repair.parse(extended.repair)
+        model.turn_by(repaired(model, repair, task, training.trained_length, extended.length))
+    return model
+
+
+def repaired(
+    model: Decoder, repair: Repair, task: Task, trained_length: int, length: int
+) -> Spectrum:
+    """What a model turns by under a repair that is set for sequences of a length.
+
+    Raises InputError if its scheme does not rotate.
+    """
+    if model.spectrum is None:
+        raise InputError(
+            f"{repair.name} changes how fast pairs turn, and the scheme "
+            f"{type(model.scheme).__name__} turns none; leave it out of extension.schemes, or take "
+            'the repair "none"'
+        )
+    reads = [task.total(n) - 1 for n in (trained_length, length)]
+    return repair.apply(model.spectrum, Extension(*reads))
 
 
 def rate(recipe: Recipe, step: int) -> float:
@@ -115,12 +139,10 @@ def batch_loss(model: Network, batch: Batch) -> Float[Tensor, ""]:
 
 def draw(task: Task, training: Training, data: torch.Generator) -> Batch:
     """A training batch: of the trained length, or of lengths drawn uniformly up to it."""
-    recipe = training.training
+    recipe = training.recipe
     if recipe.shortest is None:
-        return task.sample(training.trained_length, recipe.batch, data)
-    drawn = torch.randint(
-        recipe.shortest, training.trained_length + 1, (recipe.batch,), generator=data
-    )
+        return task.sample(training.length, recipe.batch, data)
+    drawn = torch.randint(recipe.shortest, training.length + 1, (recipe.batch,), generator=data)
     lengths, counts = torch.unique(drawn, return_counts=True)
     return Batch.join(
         [
@@ -150,6 +172,7 @@ def train(
     training: Training,
     task: Task,
     *,
+    begin: Network | None = None,
     held_out: HeldOut | None = None,
     checkpoint: Path | None = None,
     until: int | None = None,
@@ -157,6 +180,7 @@ def train(
 ) -> tuple[Network, Progress]:
     """Trains a model; returns it with its log (step, loss, learning_rate) and overlap.
 
+    begin: the model of its base, whose weights an extended training goes on from.
     held_out: the sequences that will be evaluated, so that those met in training are counted.
     checkpoint: a file kept up to date while training, and gone on from if it is there; the weights
         that come out are the same, bit for bit, as without an interruption.
@@ -164,9 +188,13 @@ def train(
     tell: called after each step with the number of steps done and the batch's loss.
     Raises RunError if the loss is no longer a number.
     """
-    recipe = training.training
+    recipe = training.recipe
     model = build_model(training, task)
-    data = generator_for("train", training.task.label, training.seed)
+    # New text, and at one length the same under every repair.
+    after = () if training.extended is None else ("extended", training.length)
+    data = generator_for("train", training.task.label, training.seed, *after)
+    if begin is not None:
+        model.load_state_dict(begin.state_dict())
     optimizer = torch.optim.AdamW(
         model.parameters(),
         lr=recipe.learning_rate,

@@ -87,13 +87,29 @@ def measure(
             seen = windows.per_document(losses[:, first - 1 : end].mean(1))
             out.add("loss_by_position", longest, (first, end), seen)
     for length in lengths:
-        positions = (length - last_tokens + 1, length)
-        if length > reach:
-            out.past_limit("last_loss", length, positions)
-        else:
-            late = token_losses(model, windows.tokens[:, -length - 1 :], last_tokens)
-            seen = windows.per_document(late.double().mean(1).numpy())
-            out.add("last_loss", length, positions, seen)
+        measure_last(model, windows, "last_loss", length, length, last_tokens, out)
+
+
+def measure_last(
+    model: Measurable,
+    windows: Windows,
+    metric: str,
+    length: int,
+    context: int,
+    last_tokens: int,
+    out: Measured,
+) -> None:
+    """Adds a row of the loss of the same last tokens, seen with so much context.
+
+    length: the evaluation length that the row is for.
+    """
+    positions = (context - last_tokens + 1, context)
+    if model.limit is not None and context > model.limit:
+        out.past_limit(metric, length, positions)
+        return
+    late = token_losses(model, windows.tokens[:, -context - 1 :], last_tokens)
+    seen = windows.per_document(late.double().mean(1).numpy())
+    out.add(metric, length, positions, seen)
 
 
 def add_bits(

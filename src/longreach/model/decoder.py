@@ -225,9 +225,8 @@ class Decoder(nn.Module):
     def _rotates(self) -> bool:
         return isinstance(self.scheme.stamp, Spectrum)
 
-    @contextmanager
-    def using(self, spectrum: Spectrum) -> Iterator[None]:
-        """Wears another spectrum for a while; the weights are not touched.
+    def turn_by(self, spectrum: Spectrum) -> None:
+        """Changes how fast the pairs turn; the weights are not touched.
 
         Raises InputError if the scheme does not rotate, or has another number of pairs.
         """
@@ -236,11 +235,17 @@ class Decoder(nn.Module):
         pairs, given = self.shape.width // self.shape.heads // 2, len(spectrum.inverse_frequencies)
         if given != pairs:
             raise InputError(f"the spectrum has {given} pairs; each head of this model has {pairs}")
-        worn, self.scheme.spectrum = self.scheme.spectrum, spectrum  # type: ignore[assignment]
+        self.scheme.spectrum = spectrum  # type: ignore[assignment]
+
+    @contextmanager
+    def using(self, spectrum: Spectrum) -> Iterator[None]:
+        """Wears another spectrum for a while. Raises InputError as `turn_by`."""
+        before = self.spectrum
+        self.turn_by(spectrum)
         try:
             yield
         finally:
-            self.scheme.spectrum = worn
+            self.scheme.spectrum = before  # type: ignore[assignment]
 
     @torch.inference_mode()
     def generate(

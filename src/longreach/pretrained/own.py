@@ -33,6 +33,8 @@ class OwnRun:
     decoder: Decoder
     tokenizer: Tokenizer
     trained_length: int
+    repaired: str | None = None
+    """The repair that it was trained under, if any."""
 
     @property
     def limit(self) -> int | None:
@@ -82,6 +84,11 @@ class OwnRun:
                 f"{repair.name} changes how fast pairs turn, and {self.name} turns none (its "
                 f"scheme: {type(self.decoder.scheme).__name__}); measure it with --repair none"
             )
+        if self.repaired is not None:
+            raise InputError(
+                f"{self.name} was trained under {self.repaired}, and a repair starts from the "
+                "spectrum before any; measure it with --repair none, or the run that it came from"
+            )
         spectrum = repair.apply(plain, Extension(self.trained_length, target_length))
         layers = tuple(range(self.decoder.shape.layers))
         with self.decoder.using(spectrum):
@@ -108,7 +115,15 @@ def load_run(name: str) -> OwnRun:
     if not isinstance(decoder, Decoder):
         raise InputError(f"{folder} holds an encoder-decoder, which continues no text")
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    return OwnRun(name, training.digest, decoder, tokenizer, training.trained_length)
+    after = training.extended
+    return OwnRun(
+        name,
+        training.digest,
+        decoder,
+        tokenizer,
+        training.trained_length,
+        None if after is None else after.repair,
+    )
 
 
 def found_run(name: str) -> Path:

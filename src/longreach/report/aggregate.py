@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longreach.errors import InputError
-from longreach.results import Items, Row, Run, Status, grouped
+from longreach.results import Items, Row, Run, Status, grouped, trained_for
 
 from .intervals import bootstrap, fraction_interval
 from .metrics import metric_of
@@ -18,6 +18,8 @@ from .metrics import metric_of
 CELL = ("metric", "evaluation_length", "first_position", "last_position")
 Cell = tuple[str, int, int, int]
 """A metric, an evaluation length, and the first and last position."""
+AFTER_TRAINING = "_after_training"
+"""Ends the name of a metric of curves that were trained for each length."""
 Stacks = dict[tuple[str, Cell], dict[int, Items]]
 """Per curve and cell: per seed, the value of each sequence or document."""
 
@@ -190,24 +192,38 @@ def changes(
 ) -> Iterable[Aggregate]:
     """The loss of the same last tokens minus what it is at the trained length.
 
+    Of a curve that was not measured at the trained length, minus that of its scheme as it is. By
+    the same measure `cost` is what `short_loss` is more. Curves that were trained for each length
+    go under names of their own, with those that are as they were trained beside them.
+
     Paired by seed and by document: what documents differ by cancels, so that the interval is that
-    of the change alone. Nothing for a curve that was not measured at the trained length.
+    of the change alone. Nothing for a curve with no start.
     """
-    last = [row for row in aggregates if row.metric == "last_loss"]
+    told = {"last_loss": "change", "short_loss": "cost"}
+    found = [row for row in aggregates if row.metric in told]
     starts = {
         row.curve: stacks[row.curve, row.cell]
-        for row in last
-        if row.evaluation_length == trained_length and row.status == "measured"
+        for row in found
+        if row.metric == "last_loss"
+        and row.evaluation_length == trained_length
+        and row.status == "measured"
     }
-    for row in last:
-        if row.curve not in starts:
+    extended = any(trained_for(row.repair) for row in found)
+    for row in found:
+        start = starts.get(row.curve, starts.get(curve_of(row.scheme, None)))
+        if start is None:
             continue
-        if row.status == "past_limit":
-            yield replace(row, metric="change")
-            continue
-        items = paired(stacks[row.curve, row.cell], starts[row.curve])
+        name = told[row.metric]
+        names = [f"{name}{AFTER_TRAINING}" if trained_for(row.repair) else name]
+        if extended and row.repair is None:
+            names.append(f"{name}{AFTER_TRAINING}")
         named = {key: getattr(row, key) for key in ("task", "scheme", "repair", *CELL)}
-        yield over_seeds(named | {"metric": "change"}, items.mean(axis=1), items)
+        for metric in names:
+            if row.status == "past_limit":
+                yield replace(row, metric=metric)
+            else:
+                items = paired(stacks[row.curve, row.cell], start)
+                yield over_seeds(named | {"metric": metric}, items.mean(axis=1), items)
 
 
 def paired(mine: Mapping[int, Items], theirs: Mapping[int, Items]) -> NDArray[np.float64]:

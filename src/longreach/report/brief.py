@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
+from .aggregate import AFTER_TRAINING
 from .ranking import ranked_tasks
 from .summarise import Summary
 from .tables import past_trained_table, plain, ranking_table, score_table
@@ -28,8 +29,10 @@ def text(summary: Summary) -> str:
     for task in summary.tasks:
         first, *rest = verdict(task) or [""]
         parts.append("\n".join(map(wrapped, (f"{task.label}: {first}", *rest))))
-        table = score_table(task, task.main_metric, short=True)
-        parts.append(f"{wrapped(table.title)}\n{plain(table)}")
+        for name in (task.main_metric, f"{task.main_metric}{AFTER_TRAINING}"):
+            if task.of(name):
+                table = score_table(task, name, short=True)
+                parts.append(f"{wrapped(table.title)}\n{plain(table)}")
     parts += map(wrapped, progress(summary))
     return "\n\n".join(parts) + "\n"
 

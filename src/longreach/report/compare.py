@@ -227,7 +227,7 @@ def cells_of(results: Results) -> dict[tuple[str, str], dict[int, Run]]:
     """The finished runs by scheme and task, and then by seed."""
     found: dict[tuple[str, str], dict[int, Run]] = {}
     for run in results.runs:
-        if run.rows:
+        if run.rows and run.aim is None:
             row = run.rows[0]
             found.setdefault((row.scheme, row.task), {})[row.seed] = run
     if not found:

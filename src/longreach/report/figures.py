@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any
 
+from longreach.results import FINE_TUNE
+
 from . import depths, endings, ranking, ranking_charts
 from .aggregate import Aggregate
 from .charts import chart, rounded
@@ -181,9 +183,10 @@ def score_figure(summary: Summary, task: Task, name: str) -> Figure:
         "trained": task.trained_length,
         "tolerance": REACH_NATS,
     }
+    lines = [line(row, by_position=by_position) for row in rows if row.mean is not None]
     picture = Picture(
-        curves=summary.curves,
-        lines=[line(row, by_position=by_position) for row in rows if row.mean is not None],
+        curves=slots(summary.curves, {str(point["curve"]) for point in lines}),
+        lines=lines,
         ends=ends(rows, by_position=by_position),
         references=references(task, name),
         rules={"no change": 0.0, "tolerance": REACH_NATS} if metric.paired else {},
@@ -206,6 +209,31 @@ def score_figure(summary: Summary, task: Task, name: str) -> Figure:
         spec=chart(picture),
         data=as_csv(CSV_COLUMNS, ([getattr(row, key) for key in CSV_COLUMNS] for row in rows)),
     )
+
+
+def slots(curves: list[str], shown: set[str]) -> list[str]:
+    """The curves in the order that gives each its look, the same from figure to figure.
+
+    A model that was trained under a repair looks like the one that wears it, where only one of the
+    two is shown.
+
+    >>> slots(["rope", "rope + yarn", "rope + yarn + fine-tune", "alibi"], {"rope", "alibi"})
+    ['rope', 'rope + yarn', 'alibi']
+    >>> slots(["rope", "rope + yarn", "rope + yarn + fine-tune"], {"rope + yarn + fine-tune"})
+    ['rope', 'rope + yarn + fine-tune']
+    """
+    twins = {}
+    for curve in curves:
+        worn = curve.removesuffix(f" + {FINE_TUNE}")
+        if worn != curve and " + " in worn and worn in curves:
+            twins[curve] = worn
+    found = [curve for curve in curves if curve not in twins]
+    for curve, worn in twins.items():
+        if curve in shown and worn in shown:
+            found.append(curve)
+        elif curve in shown:
+            found[found.index(worn)] = curve
+    return found
 
 
 def depth_figure(task: Task, name: str) -> Figure:

@@ -168,6 +168,35 @@ METRICS = {  # in the order of a report
         "tolerance of +{tolerance} nats. Which scheme has the lowest loss is another question: see "
         "the next figure.",
     ),
+    "change_after_training": Metric(
+        title="Change against the trained length, after training for each",
+        axis="change of loss of the same last {last} tokens\n(nats per token)",
+        unit="nats per token",
+        paired=True,
+        reading="The same, where every point is a model of its own: one that was trained on for "
+        "the evaluation length, briefly and perhaps under a repair, or from the start. The solid "
+        "line is the loss at the trained length of {trained} of the model that was not. Models as "
+        "they were trained are drawn again, to compare with.",
+    ),
+    "cost": Metric(
+        title="Cost at the trained length",
+        axis="loss of the last {last} tokens at {trained}\n"
+        "over the model as it is (nats per token)",
+        unit="nats per token",
+        paired=True,
+        reading="What it costs on short text to be set for a longer one: the loss of the last "
+        "{last} tokens at the trained length of {trained}, in a model that wears the repair as it "
+        "is set for the evaluation length, minus that of the model as it is. The dotted line is "
+        "the tolerance of reach, +{tolerance} nats.",
+    ),
+    "cost_after_training": Metric(
+        title="Cost at the trained length, after training for each",
+        axis="loss of the last {last} tokens at {trained}\n"
+        "over the model as it is (nats per token)",
+        unit="nats per token",
+        paired=True,
+        reading="The same, of the models that were trained for the evaluation length.",
+    ),
     "last_loss": Metric(
         title="Loss of the same last tokens",
         axis="loss (nats per token)",
@@ -177,6 +206,24 @@ METRICS = {  # in the order of a report
         "without it, a rising one is harmed by it. The bands are wide because documents differ; "
         "all schemes and lengths share these documents, so bands that overlap do not mean that "
         "nothing differs.",
+    ),
+    "short_loss": Metric(
+        title="Loss at the trained length",
+        axis="loss (nats per token)",
+        unit="nats per token",
+        figure=False,
+        table=False,
+        reading="",
+    ),
+    "short_exact_match": Metric(
+        title="Exact match at the trained length",
+        axis="exact match (fraction)",
+        unit="%",
+        decimals=1,
+        percent=True,
+        lower_is_better=False,
+        reading="What becomes of the sequences of the trained length in a model that is made or "
+        "set for the evaluation length.",
     ),
     "end_loss": Metric(
         title="Loss of the last tokens",

@@ -82,6 +82,7 @@ def task_section(task: Task, drawn: dict[tuple[str, str], Figure]) -> dict[str, 
                 "table": table_of(task, metric),
             }
             for metric in task.metrics
+            if metric_of(metric).figure or metric_of(metric).table
         ],
         "differences": difference_table(task),
     }

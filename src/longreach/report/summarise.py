@@ -39,7 +39,7 @@ class Finished:
     at_trained_length: its score there as a share of the ceiling; None where no ceiling is known.
     in_distribution: the same, as the mean over all lengths that it was trained at.
     reach: by repair (None: unrepaired), in what lengths count; None where the rule has nothing to
-    start from.
+    start from. Nothing for a run that serves one length.
     """
 
     run: Run
@@ -63,8 +63,10 @@ class Task:
     shortest: of the lengths trained at, where they were drawn from a range. over_trained: where
     they were, the mean over the lengths of that range.
     seen: the share of the evaluated sequences that training met, by length, where it was counted.
-    changes: against the trained length, where loss is measured; as aggregates of the metric
-    "change".
+    changes: against the trained length, where loss is measured; as aggregates of the metrics
+    "change" and "cost", and those after training for a length.
+    reached: the reach of each seed, by curve.
+    extensions: the runs that serve one length past the trained one; they are not in finished.
     others: by metric, ceiling and chance of those that are not the task's own. depths: where
     needles are hidden, if they are: 0 before all text, 1 right before the question.
     """
@@ -84,6 +86,8 @@ class Task:
     changes: tuple[Aggregate, ...]
     differences: tuple[Difference, ...]
     finished: tuple[Finished, ...]
+    extensions: tuple[Finished, ...]
+    reached: Mapping[str, tuple[int, ...]]
     others: Mapping[str, Mapping[str, Mapping[int, float]]]
     depths: tuple[float, ...]
 
@@ -152,12 +156,7 @@ class Task:
 
     def reaches(self, curve: str) -> list[int]:
         """The reach of each seed of a curve."""
-        return [
-            length
-            for done in self.finished
-            for repair, length in done.reach.items()
-            if length is not None and curve_of(done.scheme, repair) == curve
-        ]
+        return list(self.reached.get(curve, ()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +174,7 @@ class Summary:
     @property
     def finished(self) -> list[Finished]:
         """Every run, task by task."""
-        return [done for task in self.tasks for done in task.finished]
+        return [done for task in self.tasks for done in (*task.finished, *task.extensions)]
 
     @property
     def flagged(self) -> list[Finished]:
@@ -219,6 +218,9 @@ def summarise_task(label: str, runs: list[Run], shortest: int | None = None) -> 
     stacks = stacked(runs)
     metric = str(about["metric"])
     found = tuple(aggregates(rows, stacks))
+    finished = [
+        finish(run, metric=metric, ceiling=ceiling, shortest=shortest) for run in runs if run.rows
+    ]
     if metric != "loss":
         found = tuple(limits_everywhere(found, metric))
     return Task(
@@ -228,7 +230,7 @@ def summarise_task(label: str, runs: list[Run], shortest: int | None = None) -> 
         ceiling=ceiling,
         chance=by_length(about["chance"]),
         note=str(about["note"]),
-        seen=seen_in_training(runs),
+        seen=seen_in_training(run for run in runs if run.aim is None),
         shortest=shortest,
         trained_length=trained_length,
         curves=tuple(dict.fromkeys(curve_of(row.scheme, row.repair) for row in rows)),
@@ -236,11 +238,9 @@ def summarise_task(label: str, runs: list[Run], shortest: int | None = None) -> 
         over_trained=tuple(over_trained(rows, stacks, shortest, trained_length)),
         changes=tuple(changes(found, stacks, trained_length)),
         differences=tuple(differences(label, stacks)),
-        finished=tuple(
-            finish(run, metric=metric, ceiling=ceiling, shortest=shortest)
-            for run in runs
-            if run.rows
-        ),
+        finished=tuple(done for done in finished if done.run.aim is None),
+        extensions=tuple(done for done in finished if done.run.aim is not None),
+        reached=reaches(rows, metric=metric, ceiling=ceiling),
         others={
             name: {which: by_length(values) for which, values in bounds.items()}
             for name, bounds in about.get("others", {}).items()
@@ -297,11 +297,42 @@ def finish(
         seed=first.seed,
         at_trained_length=shares.get(first.trained_length),
         in_distribution=sum(shares.values()) / len(shares) if shares else None,
-        reach={
+        reach={}
+        if run.aim is not None
+        else {
             repair: reach_of(rows, metric=metric, ceiling=ceiling)
-            for (repair,), rows in grouped(run.rows, "repair")
+            for (repair,), rows in grouped(completed(run.rows), "repair")
         },
     )
+
+
+def reaches(
+    rows: Iterable[Row], *, metric: str, ceiling: Mapping[int, float]
+) -> dict[str, tuple[int, ...]]:
+    """The reach of each curve and seed, whichever runs its rows come from."""
+    found: dict[str, list[int]] = {}
+    for (scheme, _), group in grouped(rows, "scheme", "seed"):
+        for (repair,), mine in grouped(completed(group), "repair"):
+            reached = reach_of(mine, metric=metric, ceiling=ceiling)
+            if reached is not None:
+                found.setdefault(curve_of(scheme, repair), []).append(reached)
+    return {curve: tuple(lengths) for curve, lengths in found.items()}
+
+
+def completed(rows: Iterable[Row]) -> list[Row]:
+    """Rows of one scheme and seed, where a repair lacks lengths up to the trained one with them.
+
+    There it serves no purpose, and a model that was extended is what it is without.
+    """
+    rows = list(rows)
+    plain = [
+        row for row in rows if row.repair is None and row.evaluation_length <= row.trained_length
+    ]
+    found = list(rows)
+    for (repair,), mine in grouped(rows, "repair"):
+        if all(row.evaluation_length > row.trained_length for row in mine):
+            found += [replace(row, repair=repair) for row in plain]
+    return found
 
 
 def reach_of(rows: Iterable[Row], *, metric: str, ceiling: Mapping[int, float]) -> int | None:

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from .aggregate import Aggregate
+from .aggregate import AFTER_TRAINING, Aggregate, curve_of
 from .depths import SUFFIX, percent
 from .lengths import MOST, chosen
 from .metrics import Metric, metric_of
 from .ranking import past_trained, ranking
-from .summarise import Summary, Task
+from .summarise import Finished, Summary, Task
 
 NOTHING = "–"  # noqa: RUF001 - a dash is what it is
 PAST_LIMIT = "past limit"
@@ -48,7 +48,7 @@ def score_table(task: Task, name: str, *, short: bool = False) -> Table:
     rows = task.of(name)
     over = [row for row in task.over_trained if row.metric == name]
     lengths, title = columns(task, name, short=short)
-    if name == "change":  # it is 0 there, and nothing else
+    if name.startswith("change"):  # it is 0 there, and nothing else
         lengths.remove(task.trained_length)
     heads = [f"{n} (trained)" if n == task.trained_length else str(n) for n in lengths]
     if over:  # all that was trained at stands in one column, so no other need say it
@@ -56,6 +56,8 @@ def score_table(task: Task, name: str, *, short: bool = False) -> Table:
     body = []
     for curve in task.curves:
         mine = {row.evaluation_length: row for row in rows if row.curve == curve}
+        if not mine:
+            continue
         entries = [Entry(curve), Entry(seeds_text(task, list(mine.values())))]
         if over:
             within = next((row for row in over if row.curve == curve), None)
@@ -71,7 +73,8 @@ def score_table(task: Task, name: str, *, short: bool = False) -> Table:
         ranges += [[length] for length in lengths]
         for label, values in task.bounds(name).items():
             body.append(reference_row(label, values, metric, ranges))
-    end = None if name == task.main_metric else -1  # reach stands where it is first asked for
+    # Reach stands where it is first asked for.
+    end = None if name.removesuffix(AFTER_TRAINING) == task.main_metric else -1
     told = "mean over seeds" if short else "mean ± sample sd over seeds"
     if metric.paired and not short:
         told = f"with {paired_by(task)}"
@@ -291,7 +294,7 @@ def run_table(summary: Summary) -> Table:
             (
                 done.run.digest[:12],
                 done.task,
-                done.scheme,
+                made_as(done),
                 str(done.seed),
                 f"{about['parameters']:,}",
                 NOTHING if about["final_loss"] is None else f"{about['final_loss']:.3f}",
@@ -319,6 +322,14 @@ def run_table(summary: Summary) -> Table:
         rows=tuple(tuple(map(Entry, row)) for row in body),
         words=3,
     )
+
+
+def made_as(done: Finished) -> str:
+    """The scheme of a run, and what was done for which length if it is not as its study's are."""
+    aim = done.run.aim
+    if aim is None:
+        return done.scheme
+    return f"{curve_of(done.scheme, aim['done'])} at {aim['length']}"
 
 
 def ranges_of(summary: Summary) -> list[Task]:

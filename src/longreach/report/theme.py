@@ -7,9 +7,10 @@ from typing import Any
 FONT = "system-ui, 'Segoe UI', 'Helvetica Neue', 'DejaVu Sans', Arial, sans-serif"
 
 # Okabe and Ito's colours, which readers with any colour vision tell apart, strongest first. Dashes
-# and shapes say the same again for print in grey. Yellow is left out: it cannot be seen on white.
-LIGHT = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#222222", "#E69F00", "#56B4E9"]
-DARK = ["#4A9FE0", "#F07F32", "#1FC498", "#DD93BC", "#EEEEEE", "#F0B429", "#9AD6FA"]
+# and shapes say the same again for print in grey. A purple stands in for their yellow, which cannot
+# be seen on white.
+LIGHT = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#222222", "#E69F00", "#56B4E9", "#6A3D9A"]
+DARK = ["#4A9FE0", "#F07F32", "#1FC498", "#DD93BC", "#EEEEEE", "#F0B429", "#9AD6FA", "#B39DE8"]
 SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right"]
 # From the paper's colour on, ever darker (lighter on dark paper): in grey they keep their order.
 LIGHT_SHADES = ["#ffffff", "#c6dbef", "#6baed6", "#2171b5", "#08214d"]

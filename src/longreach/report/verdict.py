@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .aggregate import Aggregate, Difference
+from .aggregate import AFTER_TRAINING, Aggregate, Difference
 from .metrics import metric_of
 from .ranking import ranked_tasks, ranking, sentence
 from .summarise import REACH_NATS, REACH_SHARE, Summary, Task
@@ -97,7 +97,8 @@ def change_sentence(task: Task) -> str:
     """By how much each scheme's loss changes up to the longest length it was measured at."""
     over = task.reach_metric == "excess"
     metric = metric_of("excess" if over else "change")
-    rows = task.of("excess") if over else task.changes
+    names = ["excess"] if over else ["change", f"change{AFTER_TRAINING}"]
+    rows = [row for name in names for row in task.of(name)]
     beyond = [row for row in rows if row.evaluation_length > task.trained_length]
     last = {row.curve: row for row in beyond if row.mean is not None}  # lengths ascend
     said = [

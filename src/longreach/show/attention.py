@@ -71,7 +71,8 @@ def chosen(
             f"{where} holds neither {TRAINING} nor {PLAN}: give a run folder, or the folder that "
             "`longreach run` wrote"
         )
-    runs = [(run.folder, stored_training(run.folder)) for run in Results.read(where).runs]
+    own = [run.folder for run in Results.read(where).runs if run.aim is None]
+    runs = [(folder, stored_training(folder)) for folder in own]
     if not runs:
         raise InputError(f"no run in {where} is finished; `longreach run` finishes them")
     for scheme in schemes:

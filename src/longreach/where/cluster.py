@@ -125,8 +125,8 @@ class Cluster:
                         yield Outcome(cell, found)
                         continue
                     if not cell.trained:
-                        advance(cell.training.training.steps - known[digest])
-                        known[digest] = cell.training.training.steps
+                        advance(cell.training.recipe.steps - known[digest])
+                        known[digest] = cell.training.recipe.steps
                     yield Outcome(cell, _land(cell, found))
         finally:
             # The driver takes the end of the pipe for the word to stop.
@@ -228,6 +228,8 @@ def _conduct(ray: Any, line: Connection, workers: int | None, cells: Sequence[Ce
     line.send(("says", f"Ray cluster: {nodes} nodes, {cores} CPUs"))
     told = _beside(ray, Told)
     corpora = {cell.training.data: _Corpus.of(ray, cell.training.data) for cell in cells}
+    begun_from = {cell.base for cell in cells if cell.base and not cell.trained}
+    bases = {folder: ray.put(_files(folder)) for folder in begun_from}
     task = ray.remote(num_cpus=1, max_retries=RETRIES)(_fulfil)
     libraries = _libraries()
     left = list(reversed(cells))
@@ -237,7 +239,8 @@ def _conduct(ray: Any, line: Connection, workers: int | None, cells: Sequence[Ce
         while left and len(pending) < (workers or len(cells)):
             cell = left.pop()
             held = _files(cell.folder) if cell.trained else {}
-            begun = task.remote(cell, held, corpora[cell.training.data], told, libraries)
+            base = bases.get(cell.base) if cell.base else None
+            begun = task.remote(cell, held, base, corpora[cell.training.data], told, libraries)
             pending[begun] = cell
         done, _ = ray.wait(list(pending), timeout=ASK_SECONDS)
         if ray.wait([asked], timeout=0)[0]:
@@ -329,9 +332,17 @@ def _sums(held: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def _fulfil(
-    cell: Cell, held: dict[str, bytes], corpus: _Corpus | None, told: Any, expected: dict[str, str]
+    cell: Cell,
+    held: dict[str, bytes],
+    base: dict[str, bytes] | None,
+    corpus: _Corpus | None,
+    told: Any,
+    expected: dict[str, str],
 ) -> dict[str, bytes]:
-    """On a node: one cell in a folder of its own; the files that were not `held` before."""
+    """On a node: one cell in a folder of its own; the files that were not `held` before.
+
+    base: the files of the run that it begins from, if it does.
+    """
     node = socket.gethostname()
     if (found := _libraries()) != expected:
         raise InputError(
@@ -353,10 +364,11 @@ def _fulfil(
             corpus.install()
         with TemporaryDirectory(prefix="longreach-") as folder:
             here = replace(cell, out=Path(folder))
-            if held:
-                here.folder.mkdir()
-            for name, data in held.items():
-                (here.folder / name).write_bytes(data)
+            for place, there in ((here.folder, held), (here.base, base)):
+                if place is not None and there:
+                    place.mkdir()
+                    for name, data in there.items():
+                        (place / name).write_bytes(data)
             fulfil(here, tell)
             return {n: data for n, data in _files(here.folder).items() if held.get(n) != data}
     except OSError as error:

@@ -72,7 +72,7 @@ def _work(cell: Cell, told: int, until: int | None) -> bool:
     def tell(step: int, loss: float) -> None:
         nonlocal spoke, told
         now = time.monotonic()
-        if now - spoke > TELL_SECONDS or step in (until, cell.training.training.steps):
+        if now - spoke > TELL_SECONDS or step in (until, cell.training.recipe.steps):
             _worker.told.put(step - told)
             spoke, told = now, step
 
@@ -129,7 +129,7 @@ def _finished(
     whole = len(cells) - (workers + odd if odd and len(cells) > workers else 0)
 
     def submit(cell: Cell, part: int) -> Future[bool]:
-        steps = cell.training.training.steps
+        steps = cell.training.recipe.steps
         ends = [None if n == SLICES else steps * n // SLICES for n in (part - 1, part)]
         return pool.submit(_work, cell, ends[0] or 0, ends[1])
 
