@@ -19,6 +19,7 @@ from longreach.pretrained.own import load_run
 from longreach.repairs import Repair
 from longreach.report.summarise import summarise
 from longreach.report.tables import plain, run_table, score_table
+from longreach.report.wording import methods
 from longreach.results import LONG_TRAINING, Results, Row, trained_for
 from longreach.run import cells_of, trainings
 from longreach.spectrum import Extension
@@ -314,6 +315,14 @@ def test_tables_leave_out_whom_they_are_not_about(whole):
     assert f"rope + {LONG_TRAINING} at 32" in runs
     assert len(summary.finished) == 20
     assert len(task.finished) == 4
+
+
+def test_the_report_says_how_models_were_extended(whole):
+    said = " ".join(methods(summarise(Results.read(whole))))
+    assert "Past the trained length, rope was also measured under repairs" in said
+    assert "a fine-tune of 6 steps at that length" in said
+    assert "30% of the steps" in said
+    assert "trained at that length from the start" in said
 
 
 def test_a_run_that_was_trained_under_a_repair_wears_no_other(whole):

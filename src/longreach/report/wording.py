@@ -118,6 +118,7 @@ def methods(summary: Summary) -> list[str]:
         said.append(
             "With one seed the intervals say nothing about other seeds, only about other sequences."
         )
+    said += methods_of_extension(study)
     measures = {task.metric for task in summary.tasks}
     if measures - {"loss"}:
         said.append(
@@ -138,6 +139,32 @@ def methods(summary: Summary) -> list[str]:
         "claim that it differs from the next."
     )
     return said
+
+
+def methods_of_extension(study: Mapping[str, Any]) -> list[str]:
+    """How models were made to serve further lengths, where a study tries that."""
+    extension = study.get("extension")
+    if not extension:
+        return []
+    said = (
+        f"Past the trained length, {listed(extension['schemes'])} was also measured under repairs, "
+        "each set for the evaluation length in question: worn, which changes no weight"
+    )
+    if tuned := extension["training"]:
+        said += (
+            f"; and with a fine-tune of {tuned['steps']:,} steps at that length, which begins from "
+            f"the trained weights ({tuned['steps'] / study['training']['steps']:.0%} of the steps "
+            "that made them, on text or sequences of its own, the same for every repair)"
+        )
+    if extension["from_scratch"]:
+        said += (
+            "; and beside models that were trained at that length from the start, in as many steps "
+            "and tokens as those of the trained length"
+        )
+    return [
+        f"{said}. Up to the trained length an extended model is the one it extends, and is counted "
+        "as that."
+    ]
 
 
 def measured_model(summary: Summary) -> bool:
@@ -244,8 +271,8 @@ def settings(summary: Summary) -> list[tuple[str, str]]:
     study = summary.results.plan["study"]
     pairs = [("trained length", str(study["trained_length"]))]
     pairs.append(("evaluation lengths", spoken(study["evaluation_lengths"])))
-    for part in ("model", "training", "evaluation"):
-        if study[part]:
+    for part in ("model", "training", "evaluation", "extension"):
+        if study.get(part):
             pairs.append((part, ", ".join(f"{key} {told(x)}" for key, x in study[part].items())))
     return pairs + worn(summary)
 
@@ -254,4 +281,6 @@ def told(value: Any) -> str:
     """A setting, briefly."""
     if isinstance(value, list):
         return " ".join(map(told, value))
+    if isinstance(value, dict):
+        return f"({', '.join(f'{key} {told(one)}' for key, one in value.items())})"
     return f"{value:g}" if isinstance(value, float) else str(value)
