@@ -37,6 +37,34 @@ NORMAL = """p = right / count
 
 MUTANTS = [
     Mutant(
+        "measured: a dynamic model stays stretched by what it read before",
+        "pretrained/loading.py",
+        "            self.adapter.fresh()",
+        "            pass",
+        "test_pretrained.py",
+    ),
+    Mutant(
+        "measured: of a dynamic model a prefix stands for a shorter text",
+        "pretrained/work.py",
+        "if self.model.by_length:",
+        "if False:",
+        "test_measuring.py",
+    ),
+    Mutant(
+        "needles: what one question leaves behind is read with the next",
+        "pretrained/loading.py",
+        "copy.deepcopy(cache)",
+        "cache",
+        "test_pretrained.py",
+    ),
+    Mutant(
+        "needles: keys of one text whose questions differ in length",
+        "pretrained/needles.py",
+        'size = len(following(model, "\\n", template.prompt(word)))',
+        "size = 0",
+        "test_needles.py",
+    ),
+    Mutant(
         "extended: a fine-tune begins from fresh weights",
         "train.py",
         "model.load_state_dict(begin.state_dict())",
@@ -1248,15 +1276,15 @@ MUTANTS = [
     Mutant(
         "a needle's answer is read one token too early",
         "pretrained/needles.py",
-        "last=len(truth))[0]",
-        "last=len(truth) + 1)[0, :-1]",
+        "endings, self.shape[1])",
+        "endings, self.shape[1] + 1)",
         "test_needles.py",
     ),
     Mutant(
         "a needle's prompt does not depend on the trial",
         "pretrained/needles.py",
-        "round(1e6 * depth), number]",
-        "round(1e6 * depth), 0]",
+        "length, *seed, number]",
+        "length, *seed, 0]",
         "test_needles.py",
     ),
     Mutant(

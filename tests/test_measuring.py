@@ -136,6 +136,22 @@ def test_rows_are_plain_arithmetic_on_plain_losses(model, text, found):
                 assert value == pytest.approx(np.mean(control), abs=2e-6)
 
 
+def test_a_dynamic_model_is_measured_at_each_length_as_it_reads_text_of_that_length(text, tmp_path):
+    block = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
+    config = tiny_models.configs()["llama"]
+    changed = type(config).from_dict({**config.to_dict(), "rope_parameters": block})
+    folder = tiny_models.write(tmp_path / "model", changed)
+    asked = Request(lengths=LENGTHS, texts=(f"text:{text}",), windows=1, last_tokens=LAST)
+    measured = done(load(str(folder)), asked, tmp_path / "runs")
+    windows = passages(load(str(folder)), f"text:{text}", max(LENGTHS), 1).windows
+    for length in LENGTHS:
+        losses = [
+            plain_losses(load(str(folder)), tokens[: length + 1]).mean()
+            for tokens in windows.tokens
+        ]
+        assert row(measured, "loss", length).value == pytest.approx(np.mean(losses), rel=1e-5)
+
+
 def test_the_model_as_it_is_exceeds_its_control_by_nothing_up_to_the_trained_length(found):
     for length in (32, TRAINED):
         assert row(found, "excess", length).value == 0

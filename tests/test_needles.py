@@ -20,9 +20,10 @@ from longreach.errors import InputError
 from longreach.measure.measured import wilson
 from longreach.pretrained import LanguageModel
 from longreach.pretrained.answers import CHOICES, DIGITS, ENDS, LEAST_WORDS, WORDS, pool_of
+from longreach.pretrained.base import one_by_one
 from longreach.pretrained.haystack import NEAR, Haystacks, haystacks, hide
 from longreach.pretrained.hunt import Hunt, NeedleRequest, nominal
-from longreach.pretrained.needles import NEEDLES, Answering, judge, trial
+from longreach.pretrained.needles import NEEDLES, Answering, judge, prompt, trial
 from longreach.pretrained.passes import Ledger
 from longreach.pretrained.seek import seek
 from longreach.repairs import Repair
@@ -50,6 +51,7 @@ class Toy:
     """A LanguageModel without weights, which knows nothing: each token has a logit of its own."""
 
     limit: int | None = None
+    by_length = False
     trained_length = TRAINED
     vocabulary = 2048
 
@@ -82,6 +84,9 @@ class Toy:
         read = tokens[0].tolist()
         ends = range(len(read) - (last or len(read)) + 1, len(read) + 1)
         return torch.stack([self.after(read[:end]) for end in ends])[None]
+
+    def continued(self, tokens, endings, last):
+        return one_by_one(self, tokens, endings, last)
 
     def after(self, read: list[int]) -> torch.Tensor:
         """The logits behind so many tokens."""
@@ -272,6 +277,34 @@ def test_a_prompt_is_as_long_as_asked_and_holds_the_needle_once_at_its_depth(kin
             assert abs(hay_before - depth * hay) <= slack
 
 
+@TOKENIZERS
+@pytest.mark.parametrize("count", [1, 3, CHOICES])
+def test_of_one_text_every_needle_is_asked_for_and_nothing_else_differs(writes, count):
+    model = Toy(writes)
+    hays, pool, length = toy_hays(model), pool_of(model), shape_of("key_value", writes)
+    depths = tuple((number + 0.5) / count for number in range(count))
+    for number in range(5):
+        told = prompt("key_value", hays, pool, length, depths, number)
+        assert len(told.trials) == count
+        answers = [made.answer for made in told.trials]
+        assert len({answer.text for answer in answers}) == count
+        statements = [made.statement for made in told.trials]
+        assert len({*statements}) == count
+        assert sorted(made.place for made in told.trials) == [made.place for made in told.trials]
+        for made in told.trials:
+            assert len(made.tokens) == length
+            assert torch.equal(made.tokens[: told.shared], told.tokens)
+            text = model.decode(told.tokens.tolist())
+            assert all(text.count(statement) == 1 for statement in statements)
+            question = model.decode(made.tokens[told.shared :].tolist())
+            lead = made.statement.partition(f" {made.answer.text}")[0]
+            assert question.endswith(f"\n{lead}") or question == lead
+            assert made.answer.text not in question
+        one = trial("key_value", hays, pool, length, depths[0], number)
+        if count == 1:
+            assert one.tokens.tolist() == told.trials[0].tokens.tolist()
+
+
 def size(model: Toy, lines: list[str]) -> int:
     """Tokens of some lines."""
     return sum(len(model.encode(f"{line}\n")) for line in lines)
@@ -414,37 +447,46 @@ def test_what_is_right(kept, right):
     assert tuple(judge(np.array(kept, dtype=np.float32))) == right
 
 
-@pytest.mark.parametrize("writes", ["words", "characters"])
-def test_scores_are_those_of_writing_greedily_and_of_reading_every_answer(writes):
+@pytest.mark.parametrize(
+    ("kind", "writes", "depths"),
+    [
+        ("passkey", "words", (0.5,)),
+        ("passkey", "characters", (0.5,)),
+        ("key_value", "words", (0.2, 0.8)),
+    ],
+)
+def test_scores_are_those_of_writing_greedily_and_of_reading_every_answer(kind, writes, depths):
     """Oracles: tokens written one by one, each pass anew; and for words, all ten answers read."""
     model = Doubter(writes)
+    length = 200 if kind == "passkey" else 400
     model.doubts = 1.0 if writes == "words" else 0.1
     hays, pool = toy_hays(model), pool_of(model)
     digits = [model.encode(str(digit))[0] for digit in range(10)]
     found = []
     for number in range(14):
-        made = trial("passkey", hays, pool, 200, 0.5, number)
-        prompt, answer = made.tokens.tolist(), made.answer
-        answering = Answering(made, None, 0)
-        kept = answering.make(model).numpy()
-        assert kept.shape == answering.shape
-        exact, choice = judge(kept)
-        written = list(prompt)
-        for _ in answer.tokens:
-            written.append(int(model.after(written).argmax()))
-        assert exact == (written[len(prompt) :] == list(answer.tokens))
-        if writes == "words":
-            odds = model.after(prompt).log_softmax(0)
-            likeliest = max((*answer.tokens, *answer.others[0]), key=lambda token: odds[token])
-            assert choice == (likeliest == answer.tokens[0])
-        else:
-            written = list(prompt)
-            for others in answer.others:
-                logits = model.after(written)
-                allowed = digits if others else [model.encode(" ")[0]]
-                written.append(max(allowed, key=lambda token: float(logits[token])))
-            assert choice == (written[len(prompt) :] == list(answer.tokens))
-        found.append((bool(exact), bool(choice)))
+        told = prompt(kind, hays, pool, length, depths, number)
+        answering = Answering(told, None, 0)
+        every = answering.make(model).numpy()
+        assert every.shape == answering.shape
+        for made, kept in zip(told.trials, every, strict=True):
+            read, answer = made.tokens.tolist(), made.answer
+            exact, choice = judge(kept)
+            written = list(read)
+            for _ in answer.tokens:
+                written.append(int(model.after(written).argmax()))
+            assert exact == (written[len(read) :] == list(answer.tokens))
+            if writes == "words":
+                odds = model.after(read).log_softmax(0)
+                likeliest = max((*answer.tokens, *answer.others[0]), key=lambda token: odds[token])
+                assert choice == (likeliest == answer.tokens[0])
+            else:
+                written = list(read)
+                for others in answer.others:
+                    logits = model.after(written)
+                    allowed = digits if others else [model.encode(" ")[0]]
+                    written.append(max(allowed, key=lambda token: float(logits[token])))
+                assert choice == (written[len(read) :] == list(answer.tokens))
+            found.append((bool(exact), bool(choice)))
     assert {(True, True), (False, False)} <= {*found}
     assert all(choice for exact, choice in found if exact)
 
@@ -551,21 +593,22 @@ class Killed(Finder):
 
 
 def test_a_killed_search_goes_on_where_it_was_and_comes_to_the_same(text, tmp_path):
-    whole = sought(Finder(), tmp_path / "whole", text)
+    asked = {"kinds": ("passkey",), "trials": 4}
+    whole = sought(Finder(), tmp_path / "whole", text, **asked)
     killed, out = Killed(17), tmp_path / "killed"
     with pytest.raises(KeyboardInterrupt):
-        sought(killed, out, text)
+        sought(killed, out, text, **asked)
     assert not (out / "plan.json").exists()
     damaged = sorted(out.glob(".work/**/*.npy"))[3]
     damaged.write_bytes(damaged.read_bytes()[:-1])
     again = Finder()
-    found = sought(again, out, text)
+    found = sought(again, out, text, **asked)
     assert found.results.rows == whole.results.rows
     assert len(again.passes) == 24 - 17 + 1
     for one, other in zip(found.results.runs, whole.results.runs, strict=True):
         assert all((one.items[key] == value).all() for key, value in other.items.items())
     third = Finder()
-    assert sought(third, out, text).results.rows == whole.results.rows
+    assert sought(third, out, text, **asked).results.rows == whole.results.rows
     assert third.passes == []
 
 
@@ -645,7 +688,7 @@ def test_a_repair_that_depends_on_length_does_so_for_a_single_length_too():
     asked = NeedleRequest(lengths=(600,), target_length=900).checked()
     hunt = Hunt(asked, model, "passkey", toy_hays(model), pool_of(model), Ledger(Path(), model))
     targets = {
-        name: hunt.answering(600, 0.5, 0, Repair.parse(name)).target_length
+        name: hunt.answering(600, (0.5,), 0, Repair.parse(name)).target_length
         for name in ("dynamic", "yarn", "linear")
     }
     assert targets == {"dynamic": 600, "yarn": 900, "linear": 900}

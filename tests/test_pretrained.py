@@ -15,7 +15,8 @@ from longreach.engines import prescribe
 from longreach.errors import InputError
 from longreach.pretrained import LanguageModel, Proof, load
 from longreach.pretrained.adapters import ADAPTERS
-from longreach.pretrained.loading import placed
+from longreach.pretrained.base import one_by_one
+from longreach.pretrained.loading import Pretrained, placed
 from longreach.pretrained.wear import wearing
 from longreach.repairs import REPAIRS, Repair
 from longreach.spectrum import Extension
@@ -77,6 +78,57 @@ def test_an_adapter_gives_the_logits_of_the_model_itself(built, name):
     torch.testing.assert_close(mine, whole, rtol=0, atol=1e-6)
     assert len(adapter.blocks) == 4
     assert all(layer < 4 for rotary in adapter.rotaries for layer in rotary.layers)
+
+
+@pytest.mark.parametrize("repaired", [False, True])
+@pytest.mark.parametrize("name", list(ADAPTERS))
+def test_endings_are_read_behind_a_text_as_each_with_all_of_it(built, name, repaired):
+    config, model, tokens = built[name]
+    checkpoint = checkpoint_of(config)
+    loaded = Pretrained(name, "", checkpoint, ADAPTERS[name](model), None)
+    text = tokens[0, :-9]  # Longer than any window, and than MPT states.
+    endings = [tokens[1, :size] for size in (3, 9, 4)]
+    repair = Repair("yarn") if repaired and name in TURNED else None
+    with loaded.wearing(repair, TARGET):
+        found = loaded.continued(text, endings, 2)
+        wanted = one_by_one(loaded, text, endings, 2)
+    for one, other in zip(found, wanted, strict=True):
+        assert one.shape == (2, config.vocab_size)
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-5)
+    assert not torch.allclose(found[0], found[1], atol=1e-3)
+
+
+def test_what_turns_by_the_length_of_a_text_reads_each_ending_with_all_of_it(built):
+    config, _, tokens = built["llama"]
+    block = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
+    changed = type(config).from_dict({**config.to_dict(), "rope_parameters": block})
+    model, checkpoint = tiny_models.model_of(changed), checkpoint_of(changed)
+    loaded = Pretrained("llama", "", checkpoint, ADAPTERS["llama"](model), None)
+    assert loaded.by_length
+    endings = [tokens[1, :3], tokens[1, :9]]
+    found = loaded.continued(tokens[0, :-9], endings, 2)
+    for one, other in zip(found, one_by_one(loaded, tokens[0, :-9], endings, 2), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_dynamic_model_reads_every_text_as_if_it_were_the_first(built):
+    """That of transformers stays stretched after a long text, for every one that is not short."""
+    config, _, tokens = built["llama"]
+    block = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
+    changed = type(config).from_dict({**config.to_dict(), "rope_parameters": block})
+
+    def anew() -> Pretrained:
+        model = tiny_models.model_of(changed)
+        return Pretrained("llama", "", checkpoint_of(changed), ADAPTERS["llama"](model), None)
+
+    loaded = anew()
+    assert loaded.by_length
+    lengths = (TARGET, TRAINED, 2 * TRAINED, TRAINED // 2, TRAINED)
+    found = [loaded.losses(tokens[:1, :n]) for n in lengths]
+    for length, losses in zip(lengths, found, strict=True):
+        assert torch.equal(losses, anew().losses(tokens[:1, :length]))
+    # And it is not that all lengths are alike.
+    assert not torch.allclose(found[0][:, :8], found[1][:, :8], atol=1e-3)
 
 
 def test_mpt_goes_on_past_its_stated_length_as_the_model_with_a_longer_one(built):

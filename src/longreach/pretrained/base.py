@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -36,6 +38,11 @@ class LanguageModel(Protocol):
         """Positions it can represent, or None if there is no end."""
         ...
 
+    @property
+    def by_length(self) -> bool:
+        """Whether, as it is, it turns by what the length of the text says: a prefix is no guide."""
+        ...
+
     def encode(self, text: str) -> list[int]:
         """The tokens of a text, with no others added."""
         ...
@@ -54,6 +61,12 @@ class LanguageModel(Protocol):
         """After every token or the `last` so many, in float32, without gradients."""
         ...
 
+    def continued(
+        self, tokens: Int[Tensor, " time"], endings: Sequence[Int[Tensor, " some"]], last: int
+    ) -> list[Float[Tensor, "last vocabulary"]]:
+        """Logits after the last so many tokens of each ending, each read behind the same tokens."""
+        ...
+
     def losses(
         self, tokens: Int[Tensor, "batch time"], *, last: int | None = None
     ) -> Float[Tensor, "batch scored"]:
@@ -65,3 +78,13 @@ class LanguageModel(Protocol):
     ) -> AbstractContextManager[Proof | None]:
         """Repaired for a while, for the target length; None wears nothing."""
         ...
+
+
+def one_by_one(
+    model: LanguageModel,
+    tokens: Int[Tensor, " time"],
+    endings: Sequence[Int[Tensor, " some"]],
+    last: int,
+) -> list[Float[Tensor, "last vocabulary"]]:
+    """What `continued` is to give, each ending in a pass of its own over everything."""
+    return [model.logits(torch.cat([tokens, end])[None], last=last)[0] for end in endings]

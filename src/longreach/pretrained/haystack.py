@@ -136,10 +136,14 @@ def haystacks(
 
 @dataclass(frozen=True)
 class Hidden:
-    """A prompt. places: how many tokens stand before each statement, in the order given."""
+    """A prompt.
+
+    places: how many tokens stand before each statement, in the order given. asked: of the question.
+    """
 
     tokens: list[int]
     places: tuple[int, ...]
+    asked: int
 
 
 def hide(
@@ -188,7 +192,7 @@ def hide(
             reached = spots[number]
         places[number] = len(tokens)
         tokens += pieces[number]
-    return Hidden(tokens + hay.tokens[reached:end] + ending, tuple(places))
+    return Hidden(tokens + hay.tokens[reached:end] + ending, tuple(places), len(ending))
 
 
 def lines_of(model: LanguageModel, text: str) -> dict[tuple[bool, bool], list[int]]:

@@ -15,9 +15,9 @@ from ..repairs import Repair
 from .answers import Pool
 from .base import LanguageModel
 from .haystack import Haystacks
-from .needles import METRICS, NEEDLES, Answering, Trial, judge, trial
+from .needles import METRICS, NEEDLES, Answering, Prompt, judge, prompt
 from .passes import Ledger
-from .work import BY_LENGTH
+from .wear import BY_LENGTH
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,38 +95,48 @@ class Hunt:
     pool: Pool
     ledger: Ledger
     done: int = 0
-    trials: dict[tuple[int, float, int], Trial] = field(default_factory=dict)
+    prompts: dict[tuple[int, tuple[float, ...], int], Prompt] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
         """Of the task."""
         return f"{self.kind} ({self.hays.label})"
 
-    def trial(self, length: int, depth: float, number: int) -> Trial:
-        """One trial; made once."""
-        place = (length, depth, number)
-        if place not in self.trials:
-            self.trials[place] = trial(self.kind, self.hays, self.pool, *place)
-        return self.trials[place]
+    @property
+    def together(self) -> list[tuple[float, ...]]:
+        """Depths whose needles are in one text: as many as the kind tells of."""
+        most = NEEDLES[self.kind].told
+        depths = self.asked.depths
+        return [depths[first : first + most] for first in range(0, len(depths), most)]
 
-    def answering(self, length: int, depth: float, number: int, repair: Repair | None) -> Answering:
-        """One trial under one repair, set for this length if it depends on it."""
+    def prompt(self, length: int, depths: tuple[float, ...], number: int) -> Prompt:
+        """One text with its needles; made once."""
+        place = (length, depths, number)
+        if place not in self.prompts:
+            self.prompts[place] = prompt(self.kind, self.hays, self.pool, *place)
+        return self.prompts[place]
+
+    def answering(
+        self, length: int, depths: tuple[float, ...], number: int, repair: Repair | None
+    ) -> Answering:
+        """One text under one repair, set for this length if it depends on it."""
         by_length = repair is not None and repair.name in BY_LENGTH
         target = length if by_length else self.asked.target_length or length
-        return Answering(self.trial(length, depth, number), repair, target)
+        return Answering(self.prompt(length, depths, number), repair, target)
 
     def batch(self, number: int) -> list[Answering]:
         """The trials of this number: one at each length and depth, under every repair."""
-        cells = product(self.asked.lengths, self.asked.depths, self.asked.repairs)
-        return [self.answering(length, depth, number, repair) for length, depth, repair in cells]
+        cells = product(self.asked.lengths, self.together, self.asked.repairs)
+        return [self.answering(length, depths, number, repair) for length, depths, repair in cells]
 
     def judged(self, length: int, repair: Repair | None) -> Bool[NDArray[np.bool_], "t d metrics"]:
         """Of every trial done and depth, whether it is right by each of METRICS."""
         return np.array(
             [
                 [
-                    judge(self.ledger.values(self.answering(length, depth, number, repair)))
-                    for depth in self.asked.depths
+                    judge(kept)
+                    for depths in self.together
+                    for kept in self.ledger.values(self.answering(length, depths, number, repair))
                 ]
                 for number in range(self.done)
             ]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,8 +23,8 @@ from ..checkpoint.sources import Gguf, load as named
 from ..errors import InputError
 from ..repairs import Repair
 from .adapters import ADAPTERS, Adapter
-from .base import LanguageModel
-from .wear import Proof, wearing
+from .base import LanguageModel, one_by_one
+from .wear import BY_LENGTH, Proof, wearing
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -101,8 +102,43 @@ class Pretrained:
         self, tokens: Int[Tensor, "batch time"], *, last: int | None = None
     ) -> Float[Tensor, "batch queries vocabulary"]:
         """After every token or the `last` so many, in float32, without gradients."""
-        hidden = self.adapter.hidden(tokens.to(self.device))
+        hidden = self.hidden(tokens)
         return self.adapter.logits(hidden if last is None else hidden[:, -last:])
+
+    @torch.inference_mode()
+    def continued(
+        self, tokens: Int[Tensor, " time"], endings: Sequence[Int[Tensor, " some"]], last: int
+    ) -> list[Float[Tensor, "last vocabulary"]]:
+        """Logits after the last so many tokens of each ending, each read behind the same tokens.
+
+        These are read once, and their keys and values kept for every ending.
+        """
+        if len(endings) == 1 or self.by_length:
+            return one_by_one(self, tokens, endings, last)
+        from transformers import DynamicCache
+
+        cache = DynamicCache(config=self.model.config)
+        self.adapter.read(tokens[None].to(self.device), cache)
+        found = []
+        for ending in endings:
+            # A copy: layers that see a window have let go of what a shorter text would need.
+            hidden = self.adapter.read(ending[None].to(self.device), copy.deepcopy(cache))
+            found.append(self.adapter.logits(hidden[0, -last:]))
+        return found
+
+    def hidden(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time width"]:
+        """What the head reads, of every token, whatever was read before."""
+        if self.by_length:
+            self.adapter.fresh()
+        return self.adapter.hidden(tokens.to(self.device))
+
+    @cached_property
+    def by_length(self) -> bool:
+        """Whether, as it is, it turns by what the length of the text says: a prefix is no guide."""
+        return any(
+            group.repair is not None and group.repair.name in BY_LENGTH
+            for group in self.checkpoint.rope
+        )
 
     @torch.inference_mode()
     def losses(
@@ -114,7 +150,7 @@ class Pretrained:
         49,152, those of all would take 2.4 GB.
         """
         scored = last or tokens.shape[1] - 1
-        hidden = self.adapter.hidden(tokens[:, :-1].to(self.device))[:, -scored:]
+        hidden = self.hidden(tokens[:, :-1])[:, -scored:]
         truth = tokens[:, -scored:]
         found = []
         parts = zip(torch.split(hidden, CHUNK, 1), torch.split(truth, CHUNK, 1), strict=True)

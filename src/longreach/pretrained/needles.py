@@ -5,7 +5,7 @@ Asked in words that a base model completes, and scored without any model that sp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..repairs import Repair
-from .answers import CHOICES, WORDS, Answer, Pool
+from .answers import CHOICES, WORDS, Answer, Pool, following
 from .base import LanguageModel
 from .haystack import Haystacks, hide
 from .passes import key_of, worn_key
@@ -112,88 +112,153 @@ class Trial:
     statement: str
 
 
+@dataclass(frozen=True, eq=False)
+class Prompt:
+    """One text with needles in it, and a question for each of them.
+
+    trials: their prompts are alike but for the question. shared: tokens before it.
+    """
+
+    trials: tuple[Trial, ...]
+    shared: int
+
+    @property
+    def tokens(self) -> Int[Tensor, " shared"]:
+        """The text, without a question."""
+        return self.trials[0].tokens[: self.shared]
+
+
 def trial(kind: str, hays: Haystacks, pool: Pool, length: int, depth: float, number: int) -> Trial:
-    """That of a kind, length, depth and number: the same for every repair.
+    """The prompt with one question, about the needle at this depth."""
+    return prompt(kind, hays, pool, length, (depth,), number).trials[0]
+
+
+def prompt(
+    kind: str, hays: Haystacks, pool: Pool, length: int, depths: Sequence[float], number: int
+) -> Prompt:
+    """That of a kind, length, depths and number: the same for every repair.
+
+    depths: one needle at each, which is asked for; as many as the kind tells at most.
 
     Template, stretch of text, words and the depths of the statements that are not asked for are
-    drawn with these four as the seed; the document follows from length and number. No word of an
+    drawn with these as the seed; the document follows from length and number. No word of an
     answer, of another answer that it is compared with, or of a key is in the text around.
 
-    Raises InputError if no document is long enough, the needle does not fit into the length, or the
+    Raises InputError if no document is long enough, the needles do not fit into the length, or the
     text leaves too few words.
     """
     about = NEEDLES[kind]
-    random = np.random.default_rng([crc32(kind.encode()), length, round(1e6 * depth), number])
+    seed = [round(1e6 * depth) for depth in depths]
+    random = np.random.default_rng([crc32(kind.encode()), length, *seed, number])
     template = about.templates[random.integers(len(about.templates))]
     hay = hays.nth(length, number)
     end = int(random.choice(hay.ends(length)))
     around = hays.model.decode(hay.tokens[end - length : end]).lower()
     answers = pool.draw(random, around)
-    keys = keys_for(random, around, answers) if about.told > 1 else [""]
-    depths = [depth, *random.random(about.told - 1).tolist()]
+    keys = [""]
+    if about.told > 1:
+        keys = keys_for(random, hays.model, template, around, answers)
+    places = [*depths, *random.random(about.told - len(depths)).tolist()]
     told = [
         (place, template.statement(answer.text, key))
-        for place, answer, key in zip(depths, answers, keys, strict=False)
+        for place, answer, key in zip(places, answers, keys, strict=False)
     ]
-    hidden = hide(hays.model, hay, end, length, told, template.prompt(keys[0]))
-    return Trial(torch.tensor(hidden.tokens), answers[0], hidden.places[0], hay.name, told[0][1])
+    made = []
+    for which in range(len(depths)):
+        hidden = hide(hays.model, hay, end, length, told, template.prompt(keys[which]))
+        tokens, place = torch.tensor(hidden.tokens), hidden.places[which]
+        made.append(Trial(tokens, answers[which], place, hay.name, told[which][1]))
+    return Prompt(tuple(made), length - hidden.asked)
 
 
-def keys_for(random: np.random.Generator, around: str, answers: list[Answer]) -> list[str]:
-    """As many words that are neither around nor an answer. Raises InputError if there are not."""
+def keys_for(
+    random: np.random.Generator,
+    model: LanguageModel,
+    template: Template,
+    around: str,
+    answers: list[Answer],
+) -> list[str]:
+    """As many words that are neither around nor an answer, whose questions are of one length.
+
+    Raises InputError if there are not.
+    """
     taken = {answer.text for answer in answers}
-    free = [word for word in WORDS if word not in around and word not in taken]
+    alike: dict[int, list[str]] = {}
+    for word in WORDS:
+        if word not in around and word not in taken:
+            size = len(following(model, "\n", template.prompt(word)))
+            alike.setdefault(size, []).append(word)
+    free = max(alike.values(), key=len, default=[])
     if len(free) < len(answers):
         raise InputError(
-            f"a stretch of this text holds all but {len(free)} of the words that keys are made of; "
-            "give shorter --lengths, or other text"
+            f"of the words that keys are made of, a stretch of this text leaves {len(free)} that "
+            f"are asked for in as many tokens, and {len(answers)} are needed; give shorter "
+            "--lengths, or other text"
         )
     return [free[place] for place in random.permutation(len(free))[: len(answers)]]
 
 
 @dataclass(frozen=True, eq=False)
 class Answering:
-    """One trial under one repair: a single pass over prompt and answer. A Reading, for the Ledger.
+    """One prompt under one repair: every question and its answer are read behind the same text.
 
-    Kept are logits at each token of the answer, under the true tokens before it: of the true token,
-    the highest of all other tokens, and those of the other answers' tokens at this place (-inf
-    where all answers have the same).
+    A Reading, for the Ledger. Kept are logits at each token of an answer, under the true tokens
+    before it: of the true token, the highest of all other tokens, and those of the other answers'
+    tokens at this place (-inf where all answers have the same).
     """
 
-    trial: Trial
+    prompt: Prompt
     repair: Repair | None
     target_length: int
 
     @property
     def read(self) -> int:
-        """Tokens that the model reads: the prompt, and the answer but its last token."""
-        return len(self.trial.tokens) + len(self.trial.answer.tokens) - 1
+        """Tokens that the model reads: the text, and every question with its answer."""
+        rest = (self.ending(trial) for trial in self.prompt.trials)
+        return self.prompt.shared + sum(map(len, rest))
+
+    def ending(self, trial: Trial) -> Int[Tensor, " some"]:
+        """A question, and its answer but the last token."""
+        answer = torch.tensor(trial.answer.tokens[:-1], dtype=torch.long)
+        return torch.cat([trial.tokens[self.prompt.shared :], answer])
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Tokens of the answer, by logits kept of each."""
-        answer = self.trial.answer
-        return len(answer.tokens), 2 + max(map(len, answer.others))
+        """Questions, by tokens of the answer, by logits kept of each."""
+        answers = [trial.answer for trial in self.prompt.trials]
+        most = max(len(there) for answer in answers for there in answer.others)
+        return len(answers), len(answers[0].tokens), 2 + most
 
     def key(self, model: LanguageModel) -> str:
         """Names the file that keeps the logits."""
-        answer = self.trial.answer
+        asked = [
+            (self.ending(trial).tolist(), trial.answer.tokens, trial.answer.others)
+            for trial in self.prompt.trials
+        ]
         worn = worn_key(self.repair, self.target_length)
-        about = f"needle {model.digest} {answer.tokens} {answer.others} {worn}"
-        return key_of(about, self.trial.tokens)
+        return key_of(f"needles {model.digest} {asked} {worn}", self.prompt.tokens)
 
-    def make(self, model: LanguageModel) -> Float[Tensor, "answer kept"]:
+    def make(self, model: LanguageModel) -> Float[Tensor, "questions answer kept"]:
         """The logits."""
-        answer = self.trial.answer
-        truth = torch.tensor(answer.tokens)
-        tokens = torch.cat([self.trial.tokens, truth[:-1]])
-        logits = model.logits(tokens[None], last=len(truth))[0].cpu()
+        endings = [self.ending(trial) for trial in self.prompt.trials]
+        found = model.continued(self.prompt.tokens, endings, self.shape[1])
         kept = torch.full(self.shape, -torch.inf)
+        for each, trial, logits in zip(kept, self.prompt.trials, found, strict=True):
+            self.keep(each, trial.answer, logits.cpu())
+        return kept
+
+    @staticmethod
+    def keep(
+        kept: Float[Tensor, "answer kept"],
+        answer: Answer,
+        logits: Float[Tensor, "answer vocabulary"],
+    ) -> None:
+        """Fills in what is kept of one answer."""
+        truth = torch.tensor(answer.tokens)
         kept[:, 0] = logits.gather(1, truth[:, None])[:, 0]
         kept[:, 1] = logits.scatter(1, truth[:, None], -torch.inf).max(1).values
         for place, others in enumerate(answer.others):
             kept[place, 2 : 2 + len(others)] = logits[place, list(others)]
-        return kept
 
 
 METRICS = ("exact_match", "choice")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from ..model.decoder import Decoder
 from ..repairs import Repair
 from ..spectrum import Extension
 from ..train import build_task
+from .base import one_by_one
 from .wear import Proof, Worn
 
 RUNS = Path("runs")
@@ -41,6 +42,11 @@ class OwnRun:
         """Positions its scheme can represent, or None if there is no end."""
         return self.decoder.limit
 
+    @property
+    def by_length(self) -> bool:
+        """Its spectrum is one for every length."""
+        return False
+
     def encode(self, text: str) -> list[int]:
         """The tokens of a text."""
         return list(self.tokenizer.encode(text).ids)
@@ -58,6 +64,12 @@ class OwnRun:
     ) -> Float[Tensor, "batch queries vocabulary"]:
         """After every token or the `last` so many, in float32, without gradients."""
         return self.decoder.logits(tokens, last=last)
+
+    def continued(
+        self, tokens: Int[Tensor, " time"], endings: Sequence[Int[Tensor, " some"]], last: int
+    ) -> list[Float[Tensor, "last vocabulary"]]:
+        """Logits after the last so many tokens of each ending, each read behind the same tokens."""
+        return one_by_one(self, tokens, endings, last)
 
     def losses(
         self, tokens: Int[Tensor, "batch time"], *, last: int | None = None

@@ -21,8 +21,7 @@ from ..repairs import Repair
 from ..spectrum import Extension, Spectrum
 from .adapters import Adapter, Rotary
 from .loading import Pretrained, library
-from .wear import Worn, read_back, spectra
-from .work import BY_LENGTH
+from .wear import BY_LENGTH, Worn, read_back, spectra
 
 STATED = "max_position_embeddings"
 

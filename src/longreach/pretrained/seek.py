@@ -113,7 +113,8 @@ def part(hunt: Hunt) -> Part:
 
 def documents(hunt: Hunt) -> list[str]:
     """Names of those that needles were hidden in, each once."""
-    done = [made.document for (_, _, number), made in hunt.trials.items() if number < hunt.done]
+    made = hunt.prompts.items()
+    done = [one.trials[0].document for (_, _, number), one in made if number < hunt.done]
     return list(dict.fromkeys(done))
 
 

@@ -24,6 +24,9 @@ from .adapters import Adapter, Rotary
 
 CosSin = tuple[Tensor, Tensor]
 
+BY_LENGTH = ("dynamic", "dynamic_yarn", "longrope")
+"""Repairs whose spectrum depends on the length that is being read."""
+
 
 @dataclass(frozen=True)
 class Worn:

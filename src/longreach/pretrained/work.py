@@ -12,10 +12,8 @@ from ..repairs import Repair
 from ..spectrum import Extension, Spectrum
 from .base import LanguageModel
 from .passes import Ledger, Pass
+from .wear import BY_LENGTH
 from .windows import Passages
-
-BY_LENGTH = ("dynamic", "dynamic_yarn", "longrope")
-"""Repairs whose spectrum depends on the length that is being read."""
 
 LAST_TOKENS = 256
 """Compared with the control's, unless asked otherwise."""
@@ -82,18 +80,23 @@ class Work:
         """By evaluation length, the pass whose first losses are those of that length.
 
         A prefix's losses do not depend on what follows, so one pass serves every length; but a
-        repair that depends on the length takes one for each, in a spectrum of its own. Where such a
-        repair changes nothing (dynamic ones, up to the trained length), the model as it is serves.
+        model or a repair that depends on the length takes one for each, in a spectrum of its own.
+        Where such a repair changes nothing (dynamic ones, up to the trained length), the model as
+        it is serves.
         """
         tokens = self.text.windows.tokens[window]
         lengths = self.asked.lengths
         target = self.asked.target_length or lengths[-1]
         whole = Pass(tokens[: lengths[-1] + 1], lengths[-1], repair, target)
-        if repair is None or repair.name not in BY_LENGTH:
+        plain = dict.fromkeys(lengths, replace(whole, repair=None))
+        if self.model.by_length:
+            plain = {n: Pass(tokens[: n + 1], n) for n in lengths}
+        if repair is None:
+            return plain
+        if repair.name not in BY_LENGTH:
             return dict.fromkeys(lengths, whole)
-        plain = replace(whole, repair=None)
         changed = changed_at(repair, self.model.trained_length, lengths)
-        return {n: Pass(tokens[: n + 1], n, repair, n) if changed[n] else plain for n in lengths}
+        return {n: Pass(tokens[: n + 1], n, repair, n) if changed[n] else plain[n] for n in lengths}
 
     def controls(self, window: int) -> dict[int, Pass]:
         """By where they end, the passes of the model as it is, over windows of the trained length.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -70,6 +71,30 @@ class Adapter:
             given = {"position_ids": positions, "attention_mask": torch.ones_like(tokens)}
         found: Tensor = self.model.base_model(
             input_ids=tokens, use_cache=False, return_dict=True, **given
+        ).last_hidden_state
+        return found
+
+    def fresh(self) -> None:
+        """Takes back what earlier texts left behind.
+
+        The dynamic spectrum of `transformers` grows with the longest text so far, and stays so for
+        every later one that is not shorter than the trained length.
+        """
+        for rotary in self.rotaries:
+            device = next((b.device for b in rotary.module.buffers()), torch.device("cpu"))
+            start = torch.zeros(1, 1, dtype=torch.long, device=device)
+            given = () if rotary.key is None else (rotary.key,)
+            rotary.module(torch.zeros(1, 1, 1, device=device), start, *given)
+
+    def read(
+        self, tokens: Int[Tensor, "batch time"], cache: Any
+    ) -> Float[Tensor, "batch time width"]:
+        """The same of tokens that stand behind those in a cache, which takes them in."""
+        # Called otherwise since transformers 5.24.
+        known = inspect.signature(self.model.base_model.forward).parameters
+        given = {"cache" if "cache" in known else "past_key_values": cache}
+        found: Tensor = self.model.base_model(
+            input_ids=tokens, use_cache=True, return_dict=True, **given
         ).last_hidden_state
         return found
 
