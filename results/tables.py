@@ -13,6 +13,10 @@ from typing import Any
 
 from scipy import stats
 
+from longreach.repairs import Repair, effect
+from longreach.spectrum import Extension, Spectrum
+from longreach.study import Study
+
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results.md"
 
@@ -59,6 +63,10 @@ PUBLISHED_LENGTHS = (16, 17, 18, 20, 24)
 PUBLISHED_SEEDS = 3
 ROUNDING = 0.05
 """Of a published percentage with one decimal."""
+PUBLISHED_RANKS = {
+    "nope": 0.69, "t5_bias": 0.55, "alibi": 0.50, "rope": 0.33, "sinusoidal": 0.22,
+}  # fmt: skip
+"""Mean reciprocal rank over ten tasks as Kazemnejad et al. 2023 (arXiv:2305.19466) give it."""
 NOT_RECORDED = "Not recorded yet."
 
 
@@ -281,6 +289,95 @@ def own_reach(reached: Sequence[int], published: float | None) -> str:
     return f"**{text}** ≠"
 
 
+def there(study: str) -> bool:
+    """Whether a study is recorded."""
+    return (ROOT / "results" / study / "study.json").is_file()
+
+
+def curve_of(entry: dict[str, Any]) -> str:
+    """The name of its line in a report."""
+    repair = entry["repair"]
+    return str(entry["scheme"] if repair is None else f"{entry['scheme']} + {repair}")
+
+
+def extended(*metrics: str) -> str:
+    """What each remedy comes to at every length past the trained one, in nats per token."""
+    if not there("extension"):
+        return NOT_RECORDED
+    study = recorded("extension")
+    trained = study["study"]["trained_length"]
+    lengths = [n for n in study["study"]["evaluation_lengths"] if n > trained]
+    rows: dict[str, dict[int, str]] = {}
+    for metric in metrics:
+        for entry in pick(study, "changes", metric=metric):
+            if entry["evaluation_length"] > trained:
+                cells = rows.setdefault(curve_of(entry), {})
+                cells[entry["evaluation_length"]] = interval(entry)
+    body = [[curve, *[cells[n] for n in lengths]] for curve, cells in rows.items()]
+    return markdown(["model", *map(str, lengths)], body)
+
+
+def ramps() -> str:
+    """What each repair of `extension` makes of the pairs, for every length."""
+    study = Study.load("extension")
+    assert study.extension is not None
+    plain = Spectrum.rope(study.model.width // study.model.heads)
+    rows = []
+    for name in study.extension.worn:
+        for length in study.past:
+            found = effect(Repair.parse(name), plain, Extension(study.trained_length, length))
+            counts = (found.untouched, found.ramped, found.interpolated)
+            rows.append([name, str(length), *map(str, counts), f"{found.spectrum.amplitude:.3f}"])
+    return markdown(["repair", "for", "kept", "between", "slowed whole", "amplitude"], rows)
+
+
+def ranks() -> str:
+    """Mean reciprocal rank: published, ours, and ours over the schemes that are published."""
+    if not there("ten-tasks"):
+        return NOT_RECORDED
+    study = recorded("ten-tasks")
+    rows = []
+    for found in study["ranking"]:
+        curve = found["curve"]
+        theirs = f"{PUBLISHED_RANKS[curve]:.2f}" if curve in PUBLISHED_RANKS else "not there"
+        ours = f"{found['mean']:.2f} [{found['low']:.2f}, {found['high']:.2f}]"
+        tied = f"{found['slighted']:.2f} to {found['favoured']:.2f}"
+        rows.append([curve, theirs, ours, tied])
+    return markdown(["scheme", "theirs", "ours", "as ties fall"], rows)
+
+
+def past_trained() -> str:
+    """Exact match in percent, mean over lengths past the trained one and over seeds."""
+    if not there("ten-tasks"):
+        return NOT_RECORDED
+    study = recorded("ten-tasks")
+    found: dict[str, dict[str, str]] = {}
+    for entry in study["past_trained_length"]:
+        cells = found.setdefault(entry["task"], {"chance": f"{100 * entry['chance']:.1f}"})
+        least, most = 100 * entry["least"], 100 * entry["most"]
+        cells[entry["curve"]] = f"{100 * entry['mean']:.1f} [{least:.1f}..{most:.1f}]"
+    names = [*schemes(study), "chance"]
+    return markdown(["task", *names], [[t, *[c[n] for n in names]] for t, c in found.items()])
+
+
+RANKED_LENGTHS = (8, 9, 10, 12, 14, 16)
+
+
+def task_by_length(task: str) -> str:
+    """Exact match of one of the ten tasks in percent, with its interval."""
+    if not there("ten-tasks"):
+        return NOT_RECORDED
+    study = recorded("ten-tasks")
+    rows = []
+    for scheme in schemes(study):
+        entries = {
+            entry["evaluation_length"]: entry
+            for entry in pick(study, task=task, scheme=scheme, metric="exact_match")
+        }
+        rows.append([scheme, *[own(entries[n], None) for n in RANKED_LENGTHS]])
+    return markdown(["scheme", *(f"n = {n}" for n in RANKED_LENGTHS)], rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "mean-loss": mean_loss,
     "against-published": against_published,
@@ -291,6 +388,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "straightforward": straightforward,
     "copy-reverse-copy": lambda: strings("copy"),
     "copy-reverse-reverse": lambda: strings("reverse"),
+    "extension-ramps": ramps,
+    "extension-worn": lambda: extended("change"),
+    "extension-trained": lambda: extended("change_after_training"),
+    "extension-cost": lambda: extended("cost", "cost_after_training"),
 }
 
 

@@ -122,13 +122,18 @@ def needles(found: dict) -> SimpleNamespace:
     return SimpleNamespace(runs=[SimpleNamespace(rows=rows, items=items)])
 
 
-def test_needles_hold_if_the_interval_reaches_what_was_found_at_the_trained_length():
+def test_needles_hold_if_they_may_be_as_many_as_at_the_trained_length():
     found = needles(
         {(TRAINED, None): 3, (TARGET, None): 0, (TARGET, "yarn"): 2, (TARGET, "linear"): 0}
     )
     shares, hold = needles_of(found, "yarn", TRAINED, TARGET)
     assert shares == {"text": (0.5, *wilson(2, 4))}
-    assert hold is True  # The interval of 2 of 4 reaches 3/4.
+    assert hold is True
+    all_found = {(TRAINED, None): 4, (TARGET, "yarn"): 3, (TARGET, "linear"): 1}
+    # 3 of 4 may be as many as 4 of 4 though neither interval reaches past the other's share.
+    assert wilson(3, 4)[1] < 1
+    assert needles_of(needles(all_found), "yarn", TRAINED, TARGET)[1] is True
+    assert needles_of(needles(all_found), "linear", TRAINED, TARGET)[1] is False
     assert needles_of(found, "linear", TRAINED, TARGET)[1] is False
     assert needles_of(found, "ntk", TRAINED, TARGET) == ({}, None)
 

@@ -105,6 +105,25 @@ def wilson(right: int, count: int) -> tuple[float, float]:
     return float(found.low), float(found.high)
 
 
+def newcombe(one: tuple[int, int], other: tuple[int, int]) -> tuple[float, float]:
+    """The 95 % interval of one fraction less another, from their Wilson intervals.
+
+    Newcombe 1998, Statistics in Medicine 17:873, method 10. one, other: how many are right, of how
+    many; drawn independently.
+
+    >>> [round(bound, 4) for bound in newcombe((56, 70), (48, 80))]
+    [0.0524, 0.3339]
+    """
+    (p, q), (low, high), (least, most) = (
+        (one[0] / one[1], other[0] / other[1]),
+        wilson(*one),
+        wilson(*other),
+    )
+    below = ((p - low) ** 2 + (most - q) ** 2) ** 0.5
+    above = ((high - p) ** 2 + (q - least) ** 2) ** 0.5
+    return p - q - below, p - q + above
+
+
 def mean_interval(values: NDArray[np.floating[Any]] | NDArray[np.bool_]) -> tuple[float, float]:
     """The 95 % t interval of a mean; of one value, that value."""
     values = values.astype(np.float64)

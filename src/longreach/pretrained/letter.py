@@ -65,16 +65,15 @@ def order(trials: tuple[Trial, ...], chosen: Trial | None) -> Iterator[Trial]:
 def told(trial: Trial) -> str:
     """One trial in a sentence."""
     name = "As it is, it" if trial.repair is None else trial.name
-    length, (mean, low, high) = max(trial.past.items())
+    length, past = max(trial.past.items())
     keeps = (
         f"keeps to within {REACH_NATS} nats of the control"
         if trial.loss_holds
         else f"loses more than {REACH_NATS} nats over the control"
     )
-    said = f"{name} {keeps} ({mean:+.3f} [{low:+.3f}, {high:+.3f}] nats per token at {length:,})"
+    said = f"{name} {keeps} ({spread(past, 3)} nats per token at {length:,})"
     if trial.repair is not None:
-        mean, low, high = trial.cost
-        said += f", and adds {mean:+.4f} [{low:+.4f}, {high:+.4f}] on short text"
+        said += f", and adds {spread(trial.cost, 4)} on short text"
     if trial.needles:
         parts = [f"{value:.0%} of {kind}" for kind, (value, _, _) in trial.needles.items()]
         said += f"; at the target it finds {', '.join(parts)}"
@@ -84,6 +83,18 @@ def told(trial: Trial) -> str:
     elif trial.needles_asked and trial.loss_holds:
         said += "; needles were not looked for"
     return said + "."
+
+
+def spread(found: tuple[float, float, float], digits: int) -> str:
+    """A mean with its interval; of a single document it has none.
+
+    >>> spread((0.25, 0.25, 0.25), 3), spread((0.25, 0.1, 0.4), 2)
+    ('+0.250', '+0.25 [+0.10, +0.40]')
+    """
+    mean, low, high = found
+    if low == high:
+        return f"{mean:+.{digits}f}"
+    return f"{mean:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]"
 
 
 def table(visit: Visit) -> tuple[list[str], list[list[str]]]:
@@ -100,9 +111,8 @@ def table(visit: Visit) -> tuple[list[str], list[list[str]]]:
     ]
     rows = []
     for trial in trials:
-        cells = [f"{m:+.3f} [{low:+.3f}, {high:+.3f}]" for m, low, high in trial.past.values()]
-        mean, low, high = trial.cost
-        cells.append("" if trial.repair is None else f"{mean:+.4f} [{low:+.4f}, {high:+.4f}]")
+        cells = [spread(found, 3) for found in trial.past.values()]
+        cells.append("" if trial.repair is None else spread(trial.cost, 4))
         for kind in kinds:
             share = trial.needles.get(kind)
             cells.append(

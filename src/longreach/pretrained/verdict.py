@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..measure.measured import mean_interval
+from ..measure.measured import mean_interval, newcombe, wilson
 from ..repairs import Repair
 from ..report.summarise import REACH_NATS
 from ..results import Items, Results, Row
@@ -24,10 +24,10 @@ EASE = ("yarn", "linear", "ntk", "llama3", "longrope", "base", "ntk_by_parts", "
 RULE = (
     f"A repair holds where the last tokens lose at most {REACH_NATS} nats over the control at "
     "every length measured past the trained one, and where needles are found at the target as "
-    "often as the model as it is finds them at its trained length (its 95% interval reaches that "
-    "share). Of those that hold, the one that costs least on short text is chosen: the mean loss "
-    f"over the trained length, against the model as it is. Costs within {SAME_COST} nats count as "
-    "equal, and then the repair that more engines take goes first."
+    "often as the model as it is finds them at its trained length (the 95% interval of the "
+    "difference reaches 0). Of those that hold, the one that costs least on short text is chosen: "
+    "the mean loss over the trained length, against the model as it is. Costs within "
+    f"{SAME_COST} nats count as equal, and then the repair that more engines take goes first."
 )
 
 
@@ -208,8 +208,6 @@ def needles_of(
 
     None where none were looked for under this repair.
     """
-    from ..measure.measured import wilson
-
     found: dict[str, tuple[float, float, float]] = {}
     holds = True
     for run in needles.runs:
@@ -217,11 +215,9 @@ def needles_of(
         start = share(run.rows, run.items, trained, None)
         if here is None or start is None:
             continue
-        low, high = wilson(*here)
-        value = here[0] / here[1]
         kind = run.rows[0].task.partition(" ")[0]
-        found[kind] = (value, low, high)
-        holds = holds and high >= start[0] / start[1]
+        found[kind] = (here[0] / here[1], *wilson(*here))
+        holds = holds and newcombe(here, start)[1] >= 0
     return found, holds if found else None
 
 

@@ -190,9 +190,11 @@ def methods_of_needles(study: Mapping[str, Any]) -> list[str]:
         "sentences, and a question at the end whose last words are those of the statement: a model "
         "that was only trained to go on with text can answer. The whole of it, question included, "
         "has exactly as many tokens as the evaluation length says. Documents, wordings, words and "
-        "places depend on kind, length, depth and trial alone, so that repairs meet the same "
+        "places depend on kind, length, depths and trial alone, so that repairs meet the same "
         "prompts.",
-        "One pass over prompt and answer judges both: exact match, if every token of the answer "
+        "Where a kind tells of several needles, those of different depths stand in one text, which "
+        "is read once: every question is then read behind it on its own, and none sees another.",
+        "The logits at the answer judge both: exact match, if every token of the answer "
         "has the highest logit of all (what greedy decoding would write); choice, if it has a "
         "higher one than the tokens that the other answers have in its place. A tie is wrong.",
         "Depth is a share of the text around the needle. A needle stands at most some dozens of "
@@ -200,7 +202,7 @@ def methods_of_needles(study: Mapping[str, Any]) -> list[str]:
         f"Intervals are 95% percentile intervals of a bootstrap over trials ({RESAMPLES:,} "
         "resamples, fixed random numbers), widened to Wilson's, since a bootstrap of answers that "
         "are all right has no width. Differences are paired by trial. Where trials outnumber "
-        "documents, some share one.",
+        "documents, some share one; needles of one text are counted as if they were independent.",
         f"Reach is the longest length with every length up to it at {REACH_SHARE:.0%} of the "
         "ceiling or more in exact match, over all depths; it is 0 if the shortest fails.",
     ]
