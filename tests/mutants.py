@@ -58,13 +58,6 @@ MUTANTS = [
         "test_pretrained.py",
     ),
     Mutant(
-        "needles: keys of one text whose questions differ in length",
-        "pretrained/needles.py",
-        'size = len(following(model, "\\n", template.prompt(word)))',
-        "size = 0",
-        "test_needles.py",
-    ),
-    Mutant(
         "extended: a fine-tune begins from fresh weights",
         "train.py",
         "model.load_state_dict(begin.state_dict())",

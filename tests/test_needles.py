@@ -219,7 +219,8 @@ def test_every_kind_has_several_wordings_and_a_source():
 
 @pytest.mark.parametrize(("kind", "template"), ASKS)
 def test_a_needle_is_asked_for_in_the_words_that_it_is_told_in(kind, template):
-    key = "lemon" if NEEDLES[kind].told > 1 else ""
+    key = "lemon" if "{key}" in template.lead else ""
+    assert bool(key) == (NEEDLES[kind].told > 1 and not NEEDLES[kind].each_its_own)
     statement, prompt = template.statement("tiger", key), template.prompt(key)
     last = prompt.rpartition("\n")[2]
     assert statement.startswith(f"{last} tiger")
@@ -263,8 +264,9 @@ def test_a_prompt_is_as_long_as_asked_and_holds_the_needle_once_at_its_depth(kin
         lead = made.statement.partition(f" {made.answer.text}")[0]
         assert text.endswith(f"\n{lead}")
         (template,) = (each for each in NEEDLES[kind].templates if same_form(each.lead, lead))
+        wordings = NEEDLES[kind].templates if NEEDLES[kind].each_its_own else (template,)
         told_before, told_in_all = (
-            [line for line in part.split("\n") if same_form(template.lead, line)]
+            [line for line in part.split("\n") if any(same_form(w.lead, line) for w in wordings)]
             for part in (before, text.removesuffix(lead))
         )
         assert len(told_in_all) == NEEDLES[kind].told
@@ -279,20 +281,21 @@ def test_a_prompt_is_as_long_as_asked_and_holds_the_needle_once_at_its_depth(kin
 
 @TOKENIZERS
 @pytest.mark.parametrize("count", [1, 3, CHOICES])
-def test_of_one_text_every_needle_is_asked_for_and_nothing_else_differs(writes, count):
+@pytest.mark.parametrize("kind", [name for name, about in NEEDLES.items() if about.told > 1])
+def test_of_one_text_every_needle_is_asked_for_and_nothing_else_differs(kind, writes, count):
     model = Toy(writes)
-    hays, pool, length = toy_hays(model), pool_of(model), shape_of("key_value", writes)
+    hays, pool, length = toy_hays(model), pool_of(model), shape_of(kind, writes)
     depths = tuple((number + 0.5) / count for number in range(count))
     for number in range(5):
-        told = prompt("key_value", hays, pool, length, depths, number)
+        told = prompt(kind, hays, pool, length, depths, number)
         assert len(told.trials) == count
+        assert max(len(made.tokens) for made in told.trials) == length
         answers = [made.answer for made in told.trials]
         assert len({answer.text for answer in answers}) == count
         statements = [made.statement for made in told.trials]
         assert len({*statements}) == count
         assert sorted(made.place for made in told.trials) == [made.place for made in told.trials]
         for made in told.trials:
-            assert len(made.tokens) == length
             assert torch.equal(made.tokens[: told.shared], told.tokens)
             text = model.decode(told.tokens.tolist())
             assert all(text.count(statement) == 1 for statement in statements)
@@ -300,7 +303,7 @@ def test_of_one_text_every_needle_is_asked_for_and_nothing_else_differs(writes, 
             lead = made.statement.partition(f" {made.answer.text}")[0]
             assert question.endswith(f"\n{lead}") or question == lead
             assert made.answer.text not in question
-        one = trial("key_value", hays, pool, length, depths[0], number)
+        one = trial(kind, hays, pool, length, depths[0], number)
         if count == 1:
             assert one.tokens.tolist() == told.trials[0].tokens.tolist()
 
@@ -353,12 +356,13 @@ def test_statements_may_stand_anywhere_also_together_and_the_length_still_holds(
     for end in (int(hay.lines[-1]), 307, 311):
         for depth in np.linspace(0, 1, 41):
             told = [(depth, "One is here."), (depth, "Two is here."), (0.5, "Three is here.")]
-            hidden = hide(model, hay, end, 290, told, "What?")
-            assert len(hidden.tokens) == 290
-            text = model.decode(hidden.tokens)
+            hidden = hide(model, hay, end, 290, told, ["What?"])
+            whole = [*hidden.tokens, *hidden.endings[0]]
+            assert len(whole) == 290
+            text = model.decode(whole)
             for place, (_, statement) in zip(hidden.places, told, strict=True):
                 assert re.search(rf"(^|\n){statement}\n", text)
-                rest = model.decode(hidden.tokens[place:])
+                rest = model.decode(whole[place:])
                 assert rest.removeprefix("\n").startswith(statement)
             assert text.endswith("\nWhat?")
             left = text
@@ -373,7 +377,7 @@ def test_needles_stand_between_lines_or_else_sentences_or_else_where_they_should
     line = "ka lo mi ren. tus vek zor pli " * 60
     for text, before in ((line, ". "), (line.replace(".", ""), "")):
         hay = toy_hays(model, [Document("flat", text)]).nth(200, 0)
-        hidden = hide(model, hay, 220, 200, [(0.5, "Here it is.")], "What?")
+        hidden = hide(model, hay, 220, 200, [(0.5, "Here it is.")], ["What?"])
         told = model.decode(hidden.tokens).partition("\nHere it is.\n")
         assert told[1]
         if before:
@@ -571,10 +575,11 @@ def test_every_repair_meets_the_same_prompts_set_for_what_it_should_be(text, tmp
     for tokens, worn in model.passes:
         by_worn.setdefault(worn and worn[0], set()).add(tokens)
         if worn:
-            assert worn[1] == (900 if worn[0] == "yarn" else len(tokens))
+            # Of one text, shorter questions make shorter prompts.
+            assert worn[1] == 900 if worn[0] == "yarn" else worn[1] - len(tokens) in range(13)
     assert by_worn.keys() == {None, "yarn", "dynamic"}
     assert by_worn[None] == by_worn["yarn"] == by_worn["dynamic"]
-    assert len(by_worn[None]) == 2 * 2 * 3 * 2  # kinds, lengths, depths, trials
+    assert len(by_worn[None]) == len(NEEDLES) * 2 * 3 * 2  # lengths, depths, trials
     assert len(model.passes) == 3 * len(by_worn[None])
 
 
@@ -808,7 +813,7 @@ def test_a_real_model_is_searched_from_the_command_line(tiny, text, capfd, monke
     assert "1 rounds, 1 of them there already" in err
     found = json.loads(out)
     # Kinds, repairs, lengths; metrics, each over all depths and at two.
-    assert len(found["rows"]) == 2 * 2 * 2 * 2 * (1 + 2)
+    assert len(found["rows"]) == len(NEEDLES) * 2 * 2 * 2 * (1 + 2)
     assert {row["evaluation_length"] for row in found["rows"]} == {700, 1024}
     assert {row["trained_length"] for row in found["rows"]} == {tiny_models.TRAINED}
     assert (found["report"], found["left_out"]) == (str(page), [])

@@ -46,7 +46,9 @@ def needles(
     ] = "0,0.25,0.5,0.75,1",
     kind: Annotated[
         list[str] | None,
-        typer.Option(help="passkey or key_value; may be given several times. Both unless given."),
+        typer.Option(
+            help="facts, key_value or passkey; may be given several times. All unless given."
+        ),
     ] = None,
     repair: Repairs = None,
     text: Texts = None,

@@ -49,8 +49,8 @@ def prove(
     text: Texts = None,
     windows: Windows = 4,
     needles: Annotated[
-        str, typer.Option(help="Kinds between commas (passkey,key_value), or none.")
-    ] = "passkey",
+        str, typer.Option(help="Kinds between commas (facts,key_value,passkey), or none.")
+    ] = "facts",
     trials: Annotated[int, typer.Option(help="Needles of each kind, length and depth.")] = 4,
     trained_length: TrainedLength = None,
     dtype: Dtype = None,

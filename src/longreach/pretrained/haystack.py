@@ -136,14 +136,15 @@ def haystacks(
 
 @dataclass(frozen=True)
 class Hidden:
-    """A prompt.
+    """A text with statements in it, and what is to follow.
 
-    places: how many tokens stand before each statement, in the order given. asked: of the question.
+    places: how many tokens stand before each statement, in the order given. endings: the tokens of
+    each question.
     """
 
     tokens: list[int]
     places: tuple[int, ...]
-    asked: int
+    endings: tuple[list[int], ...]
 
 
 def hide(
@@ -152,9 +153,9 @@ def hide(
     end: int,
     length: int,
     statements: Sequence[tuple[float, str]],
-    question: str,
+    questions: Sequence[str],
 ) -> Hidden:
-    """A prompt of exactly `length` tokens: hay up to `end` with statements in it, and a question.
+    """Hay up to `end` with statements in it, exactly `length` tokens with the longest question.
 
     statements: each with its depth: 0 before all hay, 1 behind it. They stand on lines of their
     own, between lines or sentences of the hay where there are some within NEAR tokens of the depth.
@@ -163,8 +164,9 @@ def hide(
     Raises InputError if statements and question leave no room for hay.
     """
     told = [lines_of(model, text) for _, text in statements]
-    asked = lines_of(model, question)
-    taken = sum(max(map(len, each.values())) for each in [asked, *told])
+    asked = [lines_of(model, question) for question in questions]
+    longest = max(len(line) for lines in asked for line in lines.values())
+    taken = longest + sum(max(map(len, each.values())) for each in told)
     if taken >= length:
         raise InputError(
             f"needle and question alone take {taken:,} tokens of {model.name}, which leaves "
@@ -181,9 +183,10 @@ def hide(
         lead = not (here == start or after_another or hay.fresh[here])
         tail = here in (start, end) or before_another or not hay.broken[here]
         pieces[number] = told[number][lead, tail]
-    ending = asked[not (end in spots or hay.fresh[end]), False]
+    lead = not (end in spots or hay.fresh[end])
+    endings = tuple(lines[lead, False] for lines in asked)
     # Line breaks that were not needed give their place to hay, at its beginning.
-    reached = end - (length - len(ending) - sum(map(len, pieces.values())))
+    reached = end - (length - max(map(len, endings)) - sum(map(len, pieces.values())))
     tokens: list[int] = []
     places = [0] * len(spots)
     for number in order:
@@ -192,7 +195,7 @@ def hide(
             reached = spots[number]
         places[number] = len(tokens)
         tokens += pieces[number]
-    return Hidden(tokens + hay.tokens[reached:end] + ending, tuple(places), len(ending))
+    return Hidden(tokens + hay.tokens[reached:end], tuple(places), endings)
 
 
 def lines_of(model: LanguageModel, text: str) -> dict[tuple[bool, bool], list[int]]:

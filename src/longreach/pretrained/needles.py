@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..repairs import Repair
-from .answers import CHOICES, WORDS, Answer, Pool, following
+from .answers import CHOICES, WORDS, Answer, Pool
 from .base import LanguageModel
 from .haystack import Haystacks, hide
 from .passes import key_of, worn_key
@@ -59,13 +59,14 @@ class Kind:
     """One kind of needle.
 
     about: what is asked of the model, as the end of a sentence. told: statements within the text,
-    one of which is asked for; more than one have keys. source: of the kind.
+    told apart by their keys, or if `each_its_own`, by their wordings. source: of the kind.
     """
 
     about: str
     told: int
     source: str
     templates: tuple[Template, ...]
+    each_its_own: bool = False
 
 
 NEEDLES: Mapping[str, Kind] = {
@@ -81,8 +82,8 @@ NEEDLES: Mapping[str, Kind] = {
         ),
     ),
     "key_value": Kind(
-        about=f"{CHOICES} keys with a value each are told all over the text, and the value of one "
-        "of them is asked for at the end",
+        about=f"{CHOICES} keys with a value each are told all over the text, and the values of "
+        "some are asked for at the end, one at a time",
         told=CHOICES,
         source="Liu et al. 2023, arXiv:2307.03172",
         templates=(
@@ -91,6 +92,25 @@ NEEDLES: Mapping[str, Kind] = {
             Template("The box with the label {key} holds", ".", "What does the box {key} hold?"),
             Template("Replace {key} by", ";", "By what is {key} to be replaced?"),
         ),
+    ),
+    "facts": Kind(
+        about=f"{CHOICES} words are told all over the text, each in a wording of its own, and some "
+        "are asked for at the end, one at a time",
+        told=CHOICES,
+        source="after the multi-query needles of Hsieh et al. 2024, arXiv:2404.06654",
+        templates=(
+            Template("The pass key is", ". Remember it.", "What is the pass key?"),
+            Template("The secret word of this text is", ".", "Which word was secret?"),
+            Template("Whoever wants to open the vault has to say", ".", "How is the vault opened?"),
+            Template("Note to myself: the magic word is", ", do not forget it."),
+            Template("The name of the lost ship was", ".", "What was the lost ship called?"),
+            Template("Asked for his name, the spy answered", ".", "What did the spy answer?"),
+            Template("Above the old gate somebody had carved", ".", "What stood above the gate?"),
+            Template("My grandmother always called her cat", ".", "What was the cat called?"),
+            Template("In the end the prize was given to team", ".", "Who was given the prize?"),
+            Template("To start the engine one has to type", ".", "What starts the engine?"),
+        ),
+        each_its_own=True,
     ),
 }
 """Kinds by name. Told in their sources with one wording each, and here with several; keys and
@@ -101,7 +121,7 @@ values are words here, and were random identifiers there."""
 class Trial:
     """One needle in its text.
 
-    tokens: the prompt, of the evaluation length. place: how many of them stand before the needle.
+    tokens: the prompt. place: how many of them stand before the needle.
     document: that the text is of. statement: the needle.
     """
 
@@ -116,7 +136,8 @@ class Trial:
 class Prompt:
     """One text with needles in it, and a question for each of them.
 
-    trials: their prompts are alike but for the question. shared: tokens before it.
+    trials: their prompts are alike but for the question. The longest of them has the evaluation
+    length, and the others as much less as their questions are shorter. shared: tokens before it.
     """
 
     trials: tuple[Trial, ...]
@@ -151,49 +172,37 @@ def prompt(
     seed = [round(1e6 * depth) for depth in depths]
     random = np.random.default_rng([crc32(kind.encode()), length, *seed, number])
     template = about.templates[random.integers(len(about.templates))]
+    wordings = [template] * about.told
+    if about.each_its_own:
+        wordings = [about.templates[place] for place in random.permutation(about.told)]
     hay = hays.nth(length, number)
     end = int(random.choice(hay.ends(length)))
     around = hays.model.decode(hay.tokens[end - length : end]).lower()
     answers = pool.draw(random, around)
-    keys = [""]
-    if about.told > 1:
-        keys = keys_for(random, hays.model, template, around, answers)
+    keyed = about.told > 1 and not about.each_its_own
+    keys = keys_for(random, around, answers) if keyed else [""] * about.told
     places = [*depths, *random.random(about.told - len(depths)).tolist()]
     told = [
-        (place, template.statement(answer.text, key))
-        for place, answer, key in zip(places, answers, keys, strict=False)
+        (place, wording.statement(answer.text, key))
+        for place, answer, key, wording in zip(places, answers, keys, wordings, strict=False)
     ]
+    questions = [wordings[which].prompt(keys[which]) for which in range(len(depths))]
+    hidden = hide(hays.model, hay, end, length, told, questions)
     made = []
-    for which in range(len(depths)):
-        hidden = hide(hays.model, hay, end, length, told, template.prompt(keys[which]))
-        tokens, place = torch.tensor(hidden.tokens), hidden.places[which]
+    for which, ending in enumerate(hidden.endings):
+        tokens, place = torch.tensor([*hidden.tokens, *ending]), hidden.places[which]
         made.append(Trial(tokens, answers[which], place, hay.name, told[which][1]))
-    return Prompt(tuple(made), length - hidden.asked)
+    return Prompt(tuple(made), len(hidden.tokens))
 
 
-def keys_for(
-    random: np.random.Generator,
-    model: LanguageModel,
-    template: Template,
-    around: str,
-    answers: list[Answer],
-) -> list[str]:
-    """As many words that are neither around nor an answer, whose questions are of one length.
-
-    Raises InputError if there are not.
-    """
+def keys_for(random: np.random.Generator, around: str, answers: list[Answer]) -> list[str]:
+    """As many words that are neither around nor an answer. Raises InputError if there are not."""
     taken = {answer.text for answer in answers}
-    alike: dict[int, list[str]] = {}
-    for word in WORDS:
-        if word not in around and word not in taken:
-            size = len(following(model, "\n", template.prompt(word)))
-            alike.setdefault(size, []).append(word)
-    free = max(alike.values(), key=len, default=[])
+    free = [word for word in WORDS if word not in around and word not in taken]
     if len(free) < len(answers):
         raise InputError(
-            f"of the words that keys are made of, a stretch of this text leaves {len(free)} that "
-            f"are asked for in as many tokens, and {len(answers)} are needed; give shorter "
-            "--lengths, or other text"
+            f"a stretch of this text holds all but {len(free)} of the words that keys are made of; "
+            "give shorter --lengths, or other text"
         )
     return [free[place] for place in random.permutation(len(free))[: len(answers)]]
 

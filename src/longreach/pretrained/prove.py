@@ -17,9 +17,11 @@ from ..errors import InputError
 from ..repairs import Repair
 from ..results import Results
 from ..spectrum import Extension
+from .answers import CHOICES
 from .hunt import NeedleRequest
 from .loading import Pretrained
 from .measure import measure
+from .needles import NEEDLES as KINDS
 from .seek import fits, seek
 from .verdict import Trial, Verdict, cheapest, judge, needles_of
 from .wear import Proof
@@ -31,7 +33,8 @@ LOSSES, NEEDLES, VERDICT = "losses", "needles", "verdict.json"
 NEEDLE_SHARE = 0.45
 """Of the time, kept for needles."""
 
-DEPTHS = (0.1, 0.5, 0.9)
+FEW, MANY = (0.1, 0.5, 0.9), tuple((2 * n + 1) / (2 * CHOICES) for n in range(CHOICES))
+"""Depths of needles: where each takes a text of its own, and where one text holds them all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +116,7 @@ def prove(
     if kinds:
         search = NeedleRequest(
             lengths=(trained, target),
-            depths=DEPTHS,
+            depths=FEW if any(KINDS[k].told == 1 for k in kinds if k in KINDS) else MANY,
             kinds=tuple(kinds),
             texts=tuple(texts[:1]),
             trials=trials,

@@ -130,8 +130,9 @@ def note(hunt: Hunt) -> str:
         else f"Answers are numbers of {DIGITS} digits, since the tokenizer has too few words of "
         "one token; a choice is among the digits at every place."
     )
+    wordings = "" if kind.each_its_own else f", in one of {len(kind.templates)} wordings"
     said = (
-        f"Needles ({kind.source}): {kind.about}, in one of {len(kind.templates)} wordings. "
+        f"Needles ({kind.source}): {kind.about}{wordings}. "
         f"{trials} at each length and depth, the same for every repair, within text from {text} "
         f"that does not hold the answer. {answers}"
     )
