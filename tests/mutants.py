@@ -1283,7 +1283,7 @@ MUTANTS = [
     Mutant(
         "the line breaks that a needle brings count against its length",
         "pretrained/haystack.py",
-        "reached = end - (length - len(ending) - sum(map(len, pieces.values())))",
+        "reached = end - (length - max(map(len, endings)) - sum(map(len, pieces.values())))",
         "reached = start",
         "test_needles.py",
     ),
