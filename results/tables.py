@@ -323,7 +323,7 @@ def ramps() -> str:
     assert study.extension is not None
     plain = Spectrum.rope(study.model.width // study.model.heads)
     rows = []
-    for name in study.extension.worn:
+    for name in (*study.extension.worn, "yarn:ramp=turns"):
         for length in study.past:
             found = effect(Repair.parse(name), plain, Extension(study.trained_length, length))
             counts = (found.untouched, found.ramped, found.interpolated)
