@@ -294,6 +294,42 @@ def test_a_folder_is_loaded_and_never_written_to(folders):
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
 
 
+def test_a_window_begins_with_the_token_that_the_tokenizer_puts_before_every_text(
+    folders, tmp_path
+):
+    from tokenizers.processors import TemplateProcessing
+
+    plain = load(str(folders["llama"]))
+    assert plain.start is None
+    folder = tmp_path / "begins"
+    shutil.copytree(folders["llama"], folder)
+    plain.tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", plain.tokenizer.bos_token_id)]
+    )
+    plain.tokenizer.save_pretrained(folder)
+    begins = load(str(folder))
+    assert begins.start == begins.tokenizer.bos_token_id
+    assert begins.encode("the fox") == plain.encode("the fox")  # Asked for text, it gives text.
+    assert begins.digest != load(str(folders["llama"])).digest
+    tokens = torch.randint(3, 250, (2, 41), generator=torch.Generator().manual_seed(1))
+    swapped = tokens.clone()
+    swapped[:, 0] = begins.start
+    before = tokens.clone()
+    for one, other in (
+        (begins.losses(tokens), plain.losses(swapped)),
+        (begins.losses(tokens, last=7), plain.losses(swapped, last=7)),
+        (begins.logits(tokens, last=3), plain.logits(swapped, last=3)),
+        *zip(
+            begins.continued(tokens[0], [tokens[1, :3], tokens[1, :5]], 2),
+            plain.continued(swapped[0], [tokens[1, :3], tokens[1, :5]], 2),
+            strict=True,
+        ),
+    ):
+        assert torch.equal(one, other)
+    assert torch.equal(tokens, before)
+    assert not torch.equal(begins.losses(tokens), plain.losses(tokens))
+
+
 def test_losses_do_not_depend_on_how_many_logits_are_made_at_a_time(folders, monkeypatch):
     model = load(str(folders["gemma3_text"]))
     tokens = torch.randint(3, 250, (2, 50), generator=torch.Generator().manual_seed(0))

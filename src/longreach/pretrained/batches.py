@@ -55,7 +55,7 @@ class Batches:
     def batch(self, step: int, size: int, seed: int) -> Int[Tensor, "size window"]:
         """Windows of length + 1 tokens: all but the last are read, all but the first predicted."""
         draw = generator_for("adapt", seed, step)
-        return torch.stack([self.window(draw) for _ in range(size)])
+        return self.model.begun(torch.stack([self.window(draw) for _ in range(size)]))
 
     def window(self, draw: torch.Generator) -> Int[Tensor, " window"]:
         """One window."""

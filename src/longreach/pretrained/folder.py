@@ -94,7 +94,7 @@ def write(out: Path, study: Study, parts: Sequence[Part], seconds: float) -> Non
             "seeds": [0],
             "trained_length": study.model.trained_length,
             "evaluation_lengths": list(study.lengths),
-            "model": {"name": study.model.name, "digest": study.model.digest},
+            "model": model_of(study.model),
             "training": {},
             "evaluation": dict(study.evaluation),
         },
@@ -107,6 +107,13 @@ def write(out: Path, study: Study, parts: Sequence[Part], seconds: float) -> Non
     files.write(out / PLAN, json.dumps(plan, indent=1) + "\n")
     for part in parts:
         write_run(out / part.digest, study, part, {**made, "seconds": round(seconds, 1)})
+
+
+def model_of(model: LanguageModel) -> dict[str, str]:
+    """What a plan says of a model."""
+    found = {"name": model.name, "digest": model.digest}
+    start = getattr(model, "start", None)
+    return found if start is None else found | {"start": model.decode([start])}
 
 
 def write_run(folder: Path, study: Study, part: Part, made: Mapping[str, Any]) -> None:

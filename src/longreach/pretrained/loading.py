@@ -118,7 +118,7 @@ class Pretrained:
         from transformers import DynamicCache
 
         cache = DynamicCache(config=self.model.config)
-        self.adapter.read(tokens[None].to(self.device), cache)
+        self.adapter.read(self.begun(tokens[None]).to(self.device), cache)
         found = []
         for ending in endings:
             # A copy: layers that see a window have let go of what a shorter text would need.
@@ -130,7 +130,29 @@ class Pretrained:
         """What the head reads, of every token, whatever was read before."""
         if self.by_length:
             self.adapter.fresh()
-        return self.adapter.hidden(tokens.to(self.device))
+        return self.adapter.hidden(self.begun(tokens).to(self.device))
+
+    @cached_property
+    def start(self) -> int | None:
+        """The token that its tokenizer puts before every text, if it does.
+
+        Some models (Gemma's) make little of a text that does not begin with it.
+        """
+        found = None if self.tokenizer is None else self.tokenizer.bos_token_id
+        if found is None or self.tokenizer.encode("a")[:1] != [found]:
+            return None
+        return int(found)
+
+    def begun(self, tokens: Int[Tensor, "batch time"]) -> Int[Tensor, "batch time"]:
+        """Windows of text as the model is to read them: the first token gives way to `start`.
+
+        So a window keeps its length, and nobody is asked to predict what it begins with.
+        """
+        if self.start is None:
+            return tokens
+        tokens = tokens.clone()
+        tokens[:, 0] = self.start
+        return tokens
 
     @cached_property
     def by_length(self) -> bool:
@@ -304,8 +326,9 @@ def load_folder(
         raise InputError(f"cannot load {name}: {first_line(error)}") from error
     check_loaded(name, model, tokenizer, report)
     weights = sorted(folder.glob("*.safetensors")) if folder else []
-    digest = digest_of(model, checkpoint, weights, name)
-    return Pretrained(name, digest, checkpoint, kind(model.eval()), tokenizer)
+    found = Pretrained(name, "", checkpoint, kind(model.eval()), tokenizer)
+    found.digest = digest_of(model, checkpoint, weights, name, found.start)
+    return found
 
 
 def load_gguf(
@@ -329,13 +352,8 @@ def load_gguf(
     except Exception as error:
         raise InputError(f"cannot load {name}: {first_line(error)}") from error
     check_loaded(name, model, tokenizer, {})
-    found = Pretrained(
-        name,
-        digest_of(model, checkpoint, [path], name),
-        checkpoint,
-        kind(model.eval()),
-        tokenizer,
-    )
+    found = Pretrained(name, "", checkpoint, kind(model.eval()), tokenizer)
+    found.digest = digest_of(model, checkpoint, [path], name, found.start)
     found.problems = tuple(turned_otherwise(found))
     return found
 
@@ -425,14 +443,18 @@ def check_loaded(name: str, model: Any, tokenizer: Any, report: dict[str, Any]) 
         )
 
 
-def digest_of(model: Any, checkpoint: Checkpoint, weights: list[Path], name: str) -> str:
+def digest_of(
+    model: Any, checkpoint: Checkpoint, weights: list[Path], name: str, start: int | None
+) -> str:
     """16 hexadecimal digits that cover everything but text and repair that a loss depends on.
 
-    The config with what it is taken to say of the trained length, what the weights are held in, and
-    all bytes of their files. Of a model of the hub, the commit stands for the files.
+    The config with what it is taken to say of the trained length, what the weights are held in, the
+    token that windows begin with if there is one, and all bytes of the weights' files. Of a model
+    of the hub, the commit stands for the files.
     """
     lengths = [(group.trained_length, group.original_length) for group in checkpoint.groups]
-    about = [dict(checkpoint.config), lengths, str(model.dtype)]
+    about: list[object] = [dict(checkpoint.config), lengths, str(model.dtype)]
+    about += [] if start is None else [start]
     found = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode())
     for path in weights:
         with path.open("rb") as file:

@@ -30,8 +30,8 @@ from .work import LAST_TOKENS, Request, lengths_for
 LOSSES, NEEDLES, VERDICT = "losses", "needles", "verdict.json"
 """In the folder of a visit: two runs folders, and what came of them."""
 
-NEEDLE_SHARE = 0.45
-"""Of the time, kept for needles."""
+NEEDLE_SHARE = 0.25
+"""Of the time, kept for needles: two models are read for them, and every candidate for the loss."""
 
 FEW, MANY = (0.1, 0.5, 0.9), tuple((2 * n + 1) / (2 * CHOICES) for n in range(CHOICES))
 """Depths of needles: where each takes a text of its own, and where one text holds them all."""

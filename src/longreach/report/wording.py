@@ -173,13 +173,19 @@ def measured_model(summary: Summary) -> bool:
 
 
 def how_repairs_are_worn(study: Mapping[str, Any]) -> str:
-    """What a repair does to the model that was measured."""
-    return (
+    """What a repair does to the model that was measured, and what its windows begin with."""
+    said = (
         f"{study['model']['name']} was read as it is, and under each repair. A repair replaces the "
         "function that makes cos and sin while it is worn; no weight is changed, and afterwards "
         "the model is bit for bit what it was. What was applied was read back from the running "
         "model: see the settings."
     )
+    if start := study["model"].get("start"):
+        said += (
+            f" Every window begins with {start}, which its tokenizer puts before any text, in "
+            "place of the window's first token."
+        )
+    return said
 
 
 def methods_of_needles(study: Mapping[str, Any]) -> list[str]:
