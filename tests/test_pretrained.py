@@ -14,7 +14,7 @@ from longreach.checkpoint import from_config
 from longreach.engines import prescribe
 from longreach.errors import InputError
 from longreach.pretrained import LanguageModel, Proof, load
-from longreach.pretrained.adapters import ADAPTERS
+from longreach.pretrained.adapters import ADAPTERS, base
 from longreach.pretrained.base import one_by_one
 from longreach.pretrained.loading import Pretrained, placed
 from longreach.pretrained.wear import wearing
@@ -129,6 +129,25 @@ def test_a_dynamic_model_reads_every_text_as_if_it_were_the_first(built):
         assert torch.equal(losses, anew().losses(tokens[:1, :length]))
     # And it is not that all lengths are alike.
     assert not torch.allclose(found[0][:, :8], found[1][:, :8], atol=1e-3)
+
+
+@pytest.mark.parametrize("name", list(ADAPTERS))
+def test_likely_tokens_are_told_apart_where_bfloat16_ties_them(built, name, monkeypatch):
+    config, _, tokens = built[name]
+    adapter = ADAPTERS[name](tiny_models.model_of(config).to(torch.bfloat16))
+    monkeypatch.setattr(base, "ROWS", 64)
+    with torch.inference_mode():
+        hidden = adapter.hidden(tokens[:, :TRAINED])
+        found, rounded = adapter.told_apart(hidden), adapter.logits(hidden)
+    head = adapter.model.get_output_embeddings()
+    wanted = hidden.double() @ head.weight.double().T
+    if head.bias is not None:
+        wanted = wanted + head.bias.double()
+    wanted = adapter.finished(wanted)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=1e-5)
+    distinct = [len(one.unique()) for one in (found, rounded)]
+    assert distinct[0] > 10 * distinct[1]
 
 
 def test_mpt_goes_on_past_its_stated_length_as_the_model_with_a_longer_one(built):

@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+ROWS = 16_384
+"""Of the output embeddings, held in float32 at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +103,29 @@ class Adapter:
         return found
 
     def logits(self, hidden: Float[Tensor, "*any width"]) -> Float[Tensor, "*any vocabulary"]:
-        """The logits of hidden states, in float32."""
+        """The logits of hidden states, in float32, as the model makes them: in its own dtype."""
         found: Tensor = self.model.get_output_embeddings()(hidden)
-        return found.float()
+        return self.finished(found.float())
+
+    def finished(
+        self, logits: Float[Tensor, "*any vocabulary"]
+    ) -> Float[Tensor, "*any vocabulary"]:
+        """What the family does to logits after its head: nothing."""
+        return logits
+
+    def told_apart(self, hidden: Float[Tensor, "*any width"]) -> Float[Tensor, "*any vocabulary"]:
+        """The same made in float32, for some tokens.
+
+        Those that bfloat16 makes come in steps of 0.06 and more, so that likely tokens are often
+        tied, and whichever comes first in the vocabulary would win.
+        """
+        head = self.model.get_output_embeddings()
+        if head.weight.dtype == torch.float32 or head.weight.is_meta:
+            return self.logits(hidden)
+        rows = head.weight.split(ROWS)
+        biases = [None] * len(rows) if head.bias is None else head.bias.float().split(ROWS)
+        parts = [
+            F.linear(hidden.float(), row.float(), bias)
+            for row, bias in zip(rows, biases, strict=True)
+        ]
+        return self.finished(torch.cat(parts, dim=-1))

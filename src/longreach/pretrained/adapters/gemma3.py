@@ -24,8 +24,9 @@ class Gemma3(Adapter):
             for kind in sorted(set(types))
         )
 
-    def logits(self, hidden: Float[Tensor, "*any width"]) -> Float[Tensor, "*any vocabulary"]:
+    def finished(
+        self, logits: Float[Tensor, "*any vocabulary"]
+    ) -> Float[Tensor, "*any vocabulary"]:
         """Squeezed softly between two bounds, where the config names one."""
-        found = super().logits(hidden)
         cap = self.model.config.final_logit_softcapping
-        return found if cap is None else (found / cap).tanh() * cap
+        return logits if cap is None else (logits / cap).tanh() * cap
