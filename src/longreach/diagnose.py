@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import isclose
+from math import ceil, isclose
 from typing import Any
 
 import numpy as np
@@ -208,7 +208,7 @@ def _with_rope(checkpoint: Checkpoint, group: LayerGroup, extension: Extension) 
 def _candidates(
     checkpoint: Checkpoint, group: LayerGroup, extension: Extension
 ) -> Iterator[Candidate]:
-    """The repairs that reach the target, each at its smallest sufficient factor."""
+    """The repairs that reach the target, each at its smallest sufficient factor, rounded up."""
     plain = group.spectrum
     assert plain is not None
     factor = extension.factor
@@ -216,14 +216,23 @@ def _candidates(
     yield _candidate(Repair("yarn", {"factor": factor, **kept}), group, extension)
     yield _candidate(Repair("llama3", {"factor": factor}), group, extension)
     try:
-        enough = ntk_factor(plain, extension)
+        enough = rounded_up(ntk_factor(plain, extension))
     except InputError:
         enough = None  # Its fastest pair, left alone, is out of range.
     if enough is not None and plain.pairs > 1:
         yield _candidate(Repair("ntk", {"factor": enough}), group, extension)
-        growing = max((enough - 1) / (factor - 1), 1.0)
+        growing = max(rounded_up((enough - 1) / (factor - 1)), 1.0)
         yield _candidate(Repair("dynamic", {"factor": growing}), group, extension)
     yield _candidate(Repair("linear", {"factor": factor}), group, extension)
+
+
+def rounded_up(factor: float) -> float:
+    """To thousandths: a block is written by hand, and a little more still suffices.
+
+    >>> rounded_up(1.874741751808602), rounded_up(4.0)
+    (1.875, 4.0)
+    """
+    return ceil(factor * 1000) / 1000
 
 
 def _yarn_options(group: LayerGroup) -> dict[str, Any]:

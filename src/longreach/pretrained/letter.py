@@ -158,7 +158,7 @@ def page(visit: Visit, folder: Path) -> str:
     first, *rest = sentences(visit)
     head, rows = table(visit) if visit.verdict is not None else ([], [])
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
-        model=visit.model,
+        model=Path(visit.model).name,
         first=first,
         rest=rest,
         head=head,
