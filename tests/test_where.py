@@ -18,6 +18,7 @@ import pytest
 
 from longreach.cell import fulfil
 from longreach.errors import InputError, RunError
+from longreach.run import cells_of, trainings
 from longreach.study import Study
 from longreach.where import cluster
 from longreach.where.told import Told
@@ -88,6 +89,24 @@ def test_a_cell_comes_back_as_files_and_lands_whole(tmp_path):
     fulfil(here, lambda step, loss: None)
     assert content(near.out) == content(here.out)
     assert not near.work.exists()
+
+
+def test_a_cell_that_begins_from_another_takes_its_weights_along(tmp_path):
+    text = TINY + '[extension]\nschemes = ["alibi"]\nrepairs = ["none"]\n[extension.training]\n'
+    study = Study.parse(f"{text}steps = 3\nbatch = 8\nlearning_rate = 1e-2\n", "tiny").limited(5)
+    out = tmp_path / "runs"
+    (base, _), (cell, _), *_ = cells_of(study, trainings(study, print), out, "test")
+    out.mkdir()
+    fulfil(base, lambda step, loss: None)
+    asked = ({}, None, Deaf(), cluster._libraries())
+    with pytest.raises(InputError, match="is not there"):
+        cluster._fulfil(cell, *asked)
+    made = cluster._fulfil(cell, *asked, cluster._files(base.folder))
+    assert cluster._land(cell, made) is None
+    rows = (cell.folder / "rows.jsonl").read_text()
+    cell.folder.rename(tmp_path / "there")
+    fulfil(cell, lambda step, loss: None)
+    assert (cell.folder / "rows.jsonl").read_text() == rows
 
 
 def test_files_that_arrive_damaged_or_in_part_make_no_run(tmp_path):

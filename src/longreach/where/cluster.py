@@ -240,7 +240,7 @@ def _conduct(ray: Any, line: Connection, workers: int | None, cells: Sequence[Ce
             cell = left.pop()
             held = _files(cell.folder) if cell.trained else {}
             base = bases.get(cell.base) if cell.base else None
-            begun = task.remote(cell, held, base, corpora[cell.training.data], told, libraries)
+            begun = task.remote(cell, held, corpora[cell.training.data], told, libraries, base)
             pending[begun] = cell
         done, _ = ray.wait(list(pending), timeout=ASK_SECONDS)
         if ray.wait([asked], timeout=0)[0]:
@@ -334,10 +334,10 @@ def _sums(held: Mapping[str, bytes]) -> dict[str, str]:
 def _fulfil(
     cell: Cell,
     held: dict[str, bytes],
-    base: dict[str, bytes] | None,
     corpus: _Corpus | None,
     told: Any,
     expected: dict[str, str],
+    base: dict[str, bytes] | None = None,
 ) -> dict[str, bytes]:
     """On a node: one cell in a folder of its own; the files that were not `held` before.
 
