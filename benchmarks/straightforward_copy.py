@@ -108,8 +108,13 @@ class Model(nn.Module):
         return self.head(x)
 
     @torch.no_grad()
-    def generate(self, prompt: Tensor, count: int) -> Tensor:
-        """Greedily, with a cache that grows by concatenation."""
+    def generate(self, prompt: Tensor, count: int, *, cached: bool = True) -> Tensor:
+        """Greedily, with a cache that grows by concatenation, or reading all anew each time."""
+        if not cached:
+            text = prompt
+            for _ in range(count):
+                text = torch.cat([text, self(text)[:, -1].argmax(-1, keepdim=True)], 1)
+            return text[:, prompt.shape[1] :]
         cache: Cache = []
         unread, written = prompt, []
         for _ in range(count):
