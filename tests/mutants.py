@@ -237,8 +237,8 @@ MUTANTS = [
     Mutant(
         "loaded: a soft cap on logits is passed over",
         "pretrained/adapters/gemma3.py",
-        "return found if cap is None else (found / cap).tanh() * cap",
-        "return found",
+        "return logits if cap is None else (logits / cap).tanh() * cap",
+        "return logits",
         "test_pretrained.py",
     ),
     Mutant(

@@ -103,7 +103,7 @@ def test_the_plan_names_every_model_and_what_it_is_for(tmp_path):
         *(("rope", (done, n)) for n in (16, 32) for done in (*TUNED, LONG_TRAINING)),
         ("alibi", None),
     ]
-    assert len({cell.training.digest for cell in cells}) == len(cells)
+    assert len({cell.training.digest for cell in cells}) == len(cells) == study.runs
     rope, alibi = cells[0], cells[-1]
     assert rope.repairs == ("linear", YARN)
     assert alibi.repairs == ()
@@ -345,6 +345,7 @@ def test_a_run_that_was_trained_under_a_repair_wears_no_other(whole):
     ("change", "message"),
     [
         (('["none", "linear"', '["none", "liner"'), "unknown repair 'liner'; did you mean"),
+        (('["none", "linear"', '["none", "yarn:@o.json"'), "takes its options from a file"),
         (('["none", "linear"', '["linear", "linear"'), "repairs names the same one twice"),
         (('schemes = ["rope"]\nrepairs', 'schemes = ["rop"]\nrepairs'), "the study has no 'rop'"),
         (('schemes = ["rope"]\nrepairs', 'schemes = ["alibi"]\nrepairs'), "Alibi turns none"),

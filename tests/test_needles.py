@@ -23,7 +23,7 @@ from longreach.pretrained.answers import CHOICES, DIGITS, ENDS, LEAST_WORDS, WOR
 from longreach.pretrained.base import one_by_one
 from longreach.pretrained.haystack import NEAR, Haystacks, haystacks, hide
 from longreach.pretrained.hunt import Hunt, NeedleRequest, nominal
-from longreach.pretrained.needles import NEEDLES, Answering, judge, prompt, trial
+from longreach.pretrained.needles import NEEDLES, Answering, Trial, judge, prompt
 from longreach.pretrained.passes import Ledger
 from longreach.pretrained.seek import seek
 from longreach.repairs import Repair
@@ -100,6 +100,11 @@ class Toy:
         before, self.worn = self.worn, repair and (repair.name, target_length)
         yield None if repair is None else Told(repair, target_length)
         self.worn = before
+
+
+def trial(kind, hays: Haystacks, pool, length: int, depth: float, number: int) -> Trial:
+    """The needle at one depth, asked for alone."""
+    return prompt(kind, hays, pool, length, (depth,), number).trials[0]
 
 
 class Told:

@@ -17,6 +17,7 @@ from longreach.pretrained import LanguageModel, Proof, load
 from longreach.pretrained.adapters import ADAPTERS, base
 from longreach.pretrained.base import one_by_one
 from longreach.pretrained.loading import Pretrained, placed
+from longreach.pretrained.memory import kept
 from longreach.pretrained.wear import wearing
 from longreach.repairs import REPAIRS, Repair
 from longreach.spectrum import Extension
@@ -98,6 +99,21 @@ def test_endings_are_read_behind_a_text_as_each_with_all_of_it(built, name, repa
     assert not torch.allclose(found[0], found[1], atol=1e-3)
 
 
+@pytest.mark.parametrize("name", list(ADAPTERS))
+def test_what_is_kept_for_endings_is_counted_before(built, name):
+    from transformers import DynamicCache
+
+    config, model, tokens = built[name]
+    loaded = Pretrained(name, "", checkpoint_of(config), ADAPTERS[name](model), None)
+    cache = DynamicCache(config=model.config)
+    with torch.inference_mode():
+        loaded.adapter.read(tokens[:1, :TRAINED], cache)
+    held = sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers)
+    windowed = any(group.window is not None for group in loaded.checkpoint.groups)
+    assert 2 * held <= kept(loaded, TRAINED)
+    assert 2 * held == kept(loaded, TRAINED) or windowed
+
+
 def test_what_turns_by_the_length_of_a_text_reads_each_ending_with_all_of_it(built):
     config, _, tokens = built["llama"]
     block = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
@@ -138,12 +154,12 @@ def test_likely_tokens_are_told_apart_where_bfloat16_ties_them(built, name, monk
     monkeypatch.setattr(base, "ROWS", 64)
     with torch.inference_mode():
         hidden = adapter.hidden(tokens[:, :TRAINED])
-        found, rounded = adapter.told_apart(hidden), adapter.logits(hidden)
+        found, rounded = adapter.precise_logits(hidden), adapter.logits(hidden)
     head = adapter.model.get_output_embeddings()
     wanted = hidden.double() @ head.weight.double().T
     if head.bias is not None:
         wanted = wanted + head.bias.double()
-    wanted = adapter.finished(wanted)
+    wanted = adapter.after_head(wanted)
     assert found.dtype == torch.float32
     torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=1e-5)
     distinct = [len(one.unique()) for one in (found, rounded)]

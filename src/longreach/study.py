@@ -149,6 +149,11 @@ class Extending(Data):
     @model_validator(mode="after")
     def _repairs_are_known(self) -> Self:
         try:
+            if at := [name for name in self.repairs if "@" in name]:
+                raise InputError(
+                    f"'{at[0]}' takes its options from a file, which a run's digest would not "
+                    "cover; write them into the study"
+                )
             read = [None if name == UNREPAIRED else Repair.parse(name) for name in self.repairs]
         except InputError as error:
             raise ValueError(str(error)) from None
@@ -269,6 +274,16 @@ class Study(Data):
                 raise ValueError(
                     f"extension.schemes: the study has no '{label}'; {nearest(label, known)}"
                 )
+
+    @property
+    def runs(self) -> int:
+        """How many models it consists of."""
+        each = len(self.tasks) * len(self.seeds)
+        found = each * len(self.schemes)
+        if (after := self.extension) is not None:
+            kinds = after.from_scratch + (len(after.repairs) if after.training is not None else 0)
+            found += each * len(after.schemes) * len(self.past) * kinds
+        return found
 
     @property
     def past(self) -> tuple[int, ...]:

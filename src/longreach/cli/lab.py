@@ -43,8 +43,7 @@ def list_(as_json: AsJson = False) -> None:
     table = Table("study", "asks", "runs", box=None, header_style="bold", padding=(0, 2, 0, 0))
     for name in studies:
         study = Study.load(name)
-        runs = len(study.schemes) * len(study.tasks) * len(study.seeds)
-        table.add_row(name, study.question, str(runs))
+        table.add_row(name, study.question, str(study.runs))
     console.print(table)
     for noun, names in (("schemes", SCHEMES), ("tasks", TASKS), ("corpora", CORPORA)):
         console.print(f"\n[bold]{noun}[/bold]  {'  '.join(names)}", highlight=False)

@@ -89,7 +89,7 @@ def needles(
         target_length=target,
     ).checked()
     loaded = load(model, dtype=dtype, device=device, trained_length=trained_length, say=say)
-    check(loaded, max(asked), force=force)
+    check(loaded, max(asked), force=force, questions=True)
     folder = out or Path("runs") / f"needles-{slug(model)}"
     with resumable(), display("rounds", "tokens") as shown:
         found = seek(

@@ -79,7 +79,7 @@ def prove(
     loaded = for_engines(
         load(model, dtype=dtype, device=device, trained_length=trained_length, say=say)
     )
-    check(loaded, target, force=force)
+    check(loaded, target, force=force, questions=bool(kinds))
     folder = out or Path("runs") / f"prove-{slug(model)}"
     command = shlex.join(["longreach", *sys.argv[1:]])
     with resumable():

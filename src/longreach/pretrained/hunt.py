@@ -15,7 +15,7 @@ from ..repairs import Repair
 from .answers import Pool
 from .base import LanguageModel
 from .haystack import Haystacks
-from .needles import METRICS, NEEDLES, Answering, Prompt, judge, prompt
+from .needles import METRICS, NEEDLES, Answering, Prompt, judge, prompt, together
 from .passes import Ledger
 from .wear import BY_LENGTH
 
@@ -104,10 +104,8 @@ class Hunt:
 
     @property
     def together(self) -> list[tuple[float, ...]]:
-        """Depths whose needles are in one text: as many as the kind tells of."""
-        most = NEEDLES[self.kind].told
-        depths = self.asked.depths
-        return [depths[first : first + most] for first in range(0, len(depths), most)]
+        """Depths whose needles are in one text."""
+        return together(self.kind, self.asked.depths)
 
     def prompt(self, length: int, depths: tuple[float, ...], number: int) -> Prompt:
         """One text with its needles; made once."""

@@ -103,7 +103,7 @@ class Pretrained:
     ) -> Float[Tensor, "batch queries vocabulary"]:
         """After every token or the `last` so many, in float32, without gradients."""
         hidden = self.hidden(tokens)
-        return self.adapter.told_apart(hidden if last is None else hidden[:, -last:])
+        return self.adapter.precise_logits(hidden if last is None else hidden[:, -last:])
 
     @torch.inference_mode()
     def continued(
@@ -123,7 +123,7 @@ class Pretrained:
         for ending in endings:
             # A copy: layers that see a window have let go of what a shorter text would need.
             hidden = self.adapter.read(ending[None].to(self.device), copy.deepcopy(cache))
-            found.append(self.adapter.told_apart(hidden[0, -last:]))
+            found.append(self.adapter.precise_logits(hidden[0, -last:]))
         return found
 
     def hidden(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time width"]:

@@ -33,6 +33,16 @@ def needed(model: Pretrained, length: int) -> int:
     return int(found)
 
 
+def kept(model: Pretrained, length: int) -> int:
+    """Bytes of the keys and values of so many tokens: once, and in a copy for each question."""
+    config: Any = model.model.config
+    heads = int(getattr(config, "num_attention_heads", 0) or config.n_heads)
+    groups = int(getattr(config, "num_key_value_heads", None) or heads)
+    head_dim = int(getattr(config, "head_dim", None) or config.hidden_size // heads)
+    layers = len(model.adapter.blocks)
+    return 2 * 2 * layers * length * groups * head_dim * int(model.model.dtype.itemsize)
+
+
 def available(device: torch.device) -> int:
     """Bytes that are free where the model is."""
     if device.type == "cuda":
@@ -40,11 +50,15 @@ def available(device: torch.device) -> int:
     return int(psutil.virtual_memory().available)
 
 
-def check(model: LanguageModel, length: int, *, force: bool) -> None:
-    """Raises InputError if a length takes more memory than is free, unless forced."""
+def check(model: LanguageModel, length: int, *, force: bool, questions: bool = False) -> None:
+    """Raises InputError if a length takes more memory than is free, unless forced.
+
+    questions: whether several are to be read behind one text, whose keys and values are kept.
+    """
     if force or not isinstance(model, Pretrained):
         return
     wanted, free = needed(model, length), available(model.device)
+    wanted += kept(model, length) if questions else 0
     if wanted > free:
         raise InputError(
             f"{length:,} tokens would take about {wanted / 1e9:.1f} GB besides the weights, and "

@@ -69,17 +69,19 @@ class Kind:
     each_its_own: bool = False
 
 
+PASSKEYS = (
+    Template("The pass key is", ". Remember it.", "What is the pass key?"),
+    Template("The secret word of this text is", ".", "Which word was secret?"),
+    Template("Whoever wants to open the vault has to say", ".", "How is the vault opened?"),
+    Template("Note to myself: the magic word is", ", do not forget it."),
+)
+
 NEEDLES: Mapping[str, Kind] = {
     "passkey": Kind(
         about="one word is told somewhere in the text and asked for at the end",
         told=1,
         source="Mohtashami and Jaggi 2023, arXiv:2305.16300",
-        templates=(
-            Template("The pass key is", ". Remember it.", "What is the pass key?"),
-            Template("The secret word of this text is", ".", "Which word was secret?"),
-            Template("Whoever wants to open the vault has to say", ".", "How is the vault opened?"),
-            Template("Note to myself: the magic word is", ", do not forget it."),
-        ),
+        templates=PASSKEYS,
     ),
     "key_value": Kind(
         about=f"{CHOICES} keys with a value each are told all over the text, and the values of "
@@ -99,10 +101,7 @@ NEEDLES: Mapping[str, Kind] = {
         told=CHOICES,
         source="after the multi-query needles of Hsieh et al. 2024, arXiv:2404.06654",
         templates=(
-            Template("The pass key is", ". Remember it.", "What is the pass key?"),
-            Template("The secret word of this text is", ".", "Which word was secret?"),
-            Template("Whoever wants to open the vault has to say", ".", "How is the vault opened?"),
-            Template("Note to myself: the magic word is", ", do not forget it."),
+            *PASSKEYS,
             Template("The name of the lost ship was", ".", "What was the lost ship called?"),
             Template("Asked for his name, the spy answered", ".", "What did the spy answer?"),
             Template("Above the old gate somebody had carved", ".", "What stood above the gate?"),
@@ -149,9 +148,14 @@ class Prompt:
         return self.trials[0].tokens[: self.shared]
 
 
-def trial(kind: str, hays: Haystacks, pool: Pool, length: int, depth: float, number: int) -> Trial:
-    """The prompt with one question, about the needle at this depth."""
-    return prompt(kind, hays, pool, length, (depth,), number).trials[0]
+def together(kind: str, depths: Sequence[float]) -> list[tuple[float, ...]]:
+    """Depths whose needles are in one text: as many as the kind tells of.
+
+    >>> together("passkey", (0.1, 0.9)), together("facts", (0.1, 0.9))
+    ([(0.1,), (0.9,)], [(0.1, 0.9)])
+    """
+    most = NEEDLES[kind].told
+    return [tuple(depths[first : first + most]) for first in range(0, len(depths), most)]
 
 
 def prompt(

@@ -14,7 +14,7 @@ from .folder import Part, Study, check_folder, digest, scheme_of, write
 from .haystack import haystacks
 from .hunt import Hunt, NeedleRequest, rows_of
 from .measure import WORK, Display, Found, prove_all
-from .needles import NEEDLES, trial
+from .needles import NEEDLES, prompt, together
 from .passes import Ledger, within
 
 STUDY = "needles"
@@ -146,7 +146,7 @@ def note(hunt: Hunt) -> str:
 
 
 def fits(model: LanguageModel, asked: NeedleRequest) -> None:
-    """Makes one trial of every kind, text, length and depth, and reads none of them.
+    """Makes the first texts of every kind, length and depth, and reads none of them.
 
     Raises InputError if one cannot be made: text too short, or a needle too long for a length.
     """
@@ -155,8 +155,8 @@ def fits(model: LanguageModel, asked: NeedleRequest) -> None:
         hays = haystacks(model, text, lambda line: None)
         for kind in asked.kinds:
             for length in asked.lengths:
-                for depth in asked.depths:
-                    trial(kind, hays, pool, length, depth, 0)
+                for depths in together(kind, asked.depths):
+                    prompt(kind, hays, pool, length, depths, 0)
 
 
 def read_all(hunts: Sequence[Hunt], display: Display, max_seconds: float | None) -> list[str]:

@@ -105,15 +105,17 @@ class Adapter:
     def logits(self, hidden: Float[Tensor, "*any width"]) -> Float[Tensor, "*any vocabulary"]:
         """The logits of hidden states, in float32, as the model makes them: in its own dtype."""
         found: Tensor = self.model.get_output_embeddings()(hidden)
-        return self.finished(found.float())
+        return self.after_head(found.float())
 
-    def finished(
+    def after_head(
         self, logits: Float[Tensor, "*any vocabulary"]
     ) -> Float[Tensor, "*any vocabulary"]:
         """What the family does to logits after its head: nothing."""
         return logits
 
-    def told_apart(self, hidden: Float[Tensor, "*any width"]) -> Float[Tensor, "*any vocabulary"]:
+    def precise_logits(
+        self, hidden: Float[Tensor, "*any width"]
+    ) -> Float[Tensor, "*any vocabulary"]:
         """The same made in float32, for some tokens.
 
         Those that bfloat16 makes come in steps of 0.06 and more, so that likely tokens are often
@@ -128,4 +130,4 @@ class Adapter:
             F.linear(hidden.float(), row.float(), bias)
             for row, bias in zip(rows, biases, strict=True)
         ]
-        return self.finished(torch.cat(parts, dim=-1))
+        return self.after_head(torch.cat(parts, dim=-1))

@@ -24,7 +24,7 @@ class Gemma3(Adapter):
             for kind in sorted(set(types))
         )
 
-    def finished(
+    def after_head(
         self, logits: Float[Tensor, "*any vocabulary"]
     ) -> Float[Tensor, "*any vocabulary"]:
         """Squeezed softly between two bounds, where the config names one."""
