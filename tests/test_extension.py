@@ -17,6 +17,7 @@ from longreach.measure.exact_match import right
 from longreach.measure.text_loss import token_losses
 from longreach.pretrained.own import load_run
 from longreach.repairs import Repair
+from longreach.report.figures import figures
 from longreach.report.summarise import summarise
 from longreach.report.tables import plain, run_table, score_table
 from longreach.report.wording import methods
@@ -315,6 +316,17 @@ def test_tables_leave_out_whom_they_are_not_about(whole):
     assert f"rope + {LONG_TRAINING} at 32" in runs
     assert len(summary.finished) == 20
     assert len(task.finished) == 4
+
+
+def test_a_curve_looks_the_same_in_every_figure(whole):
+    looks = {}
+    for figure in figures(summarise(Results.read(whole))):
+        for layer in figure.spec["layer"]:
+            domain = layer.get("encoding", {}).get("color", {}).get("scale", {}).get("domain", [])
+            for place, curve in enumerate(domain):
+                looks.setdefault(curve, set()).add(place)
+    assert {"rope", "alibi", f"rope + {LONG_TRAINING}"} <= looks.keys()
+    assert all(len(looks[curve]) == 1 for curve in ("rope", "alibi", f"rope + {LONG_TRAINING}"))
 
 
 def test_the_report_says_how_models_were_extended(whole):

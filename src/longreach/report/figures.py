@@ -377,7 +377,7 @@ def training_figure(summary: Summary, task: Task, points: list[dict[str, Any]]) 
         + "; ".join(f"{curve} {loss:.3f}" for curve, loss in last.items()),
         spec=chart(
             Picture(
-                curves=summary.curves,
+                curves=slots(summary.curves, {str(point["curve"]) for point in points}),
                 lines=points,
                 x="training step",
                 y="training loss (nats per token)",
