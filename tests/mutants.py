@@ -798,8 +798,29 @@ MUTANTS = [
     Mutant(
         "cached keys keep the old rotation when the spectrum changes",
         "model/cache.py",
-        "fresh = start if scheme.stamp is self._stamp else 0",
-        "fresh = start",
+        "if start and scheme.stamp is not self._stamp:",
+        "if start and scheme.stamp is None:",
+        "test_model.py",
+    ),
+    Mutant(
+        "the last queries are turned as the first ones",
+        "model/attention.py",
+        "rotate(asked, places.positions[-asked.shape[2] :])",
+        "rotate(asked, places.positions[: asked.shape[2]])",
+        "test_model.py",
+    ),
+    Mutant(
+        "a cache gets turned keys for unturned ones",
+        "model/attention.py",
+        "return Turned(queries, keys, pairs[:, self.heads :], values)",
+        "return Turned(queries, keys, keys, values)",
+        "test_model.py",
+    ),
+    Mutant(
+        "a single query is given the first query's bias",
+        "model/attention.py",
+        "return self.bias[:, -1:].to(dtype)[None], False",
+        "return self.bias[:, :1].to(dtype)[None], False",
         "test_model.py",
     ),
     Mutant(

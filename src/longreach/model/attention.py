@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -68,6 +69,8 @@ class Places:
         known = len(self.keys)
         if self.bias is None and (queries == known or queries == 1):
             return None, queries > 1  # A single query is the last token, which sees all.
+        if self.bias is not None and queries == 1:
+            return self.bias[:, -1:].to(dtype)[None], False
         future = torch.ones(queries, known, dtype=torch.bool, device=self.keys.device)
         future = future.triu(known - queries + 1)
         if self.bias is None:
@@ -102,6 +105,18 @@ class Memory:
     keys: Float[Tensor, "batch heads source head_dim"]
     values: Float[Tensor, "batch heads source head_dim"]
     mask: Float[Tensor, "batch 1 1 source"] | None
+
+
+class Turned(NamedTuple):
+    """What one layer makes of the tokens it reads, before it looks at any.
+
+    queries, keys: as the scheme rotates them. unturned: the same keys before, for a cache.
+    """
+
+    queries: Float[Tensor, "batch heads queries head_dim"]
+    keys: Float[Tensor, "batch heads time head_dim"]
+    unturned: Float[Tensor, "batch heads time head_dim"]
+    values: Float[Tensor, "batch heads time head_dim"]
 
 
 @dataclass(frozen=True)
@@ -160,13 +175,13 @@ class Attention(nn.Module):
         That is the tokens up to themselves, in a decoder.
         """
         if last is None or last == x.shape[1]:
-            queries, keys, values = self._split(self.project(x), 3)
+            turned = self._turned(self.project(x), places)
         else:
             width = x.shape[-1]
-            queries = self._split(F.linear(x[:, -last:], self.project.weight[:width]), 1)[0]
-            keys, values = self._split(F.linear(x, self.project.weight[width:]), 2)
-        seen = self._attend(queries, keys, values, places, cache)
-        return self.out(seen)  # type: ignore[no-any-return]
+            queries = F.linear(x[:, -last:], self.project.weight[:width])
+            others = F.linear(x, self.project.weight[width:])
+            turned = self._turned_apart(queries, others, places)
+        return self.out(self._attend(turned, places, cache))  # type: ignore[no-any-return]
 
     def remember(
         self,
@@ -195,58 +210,64 @@ class Attention(nn.Module):
         self, x: Float[Tensor, "batch time width"], places: Places
     ) -> Float[Tensor, "batch heads time time"]:
         """How much every token looks at every other: of each head, what `forward` averages by."""
-        queries, keys, values = self._split(self.project(x), 3)
-        return self._sight(queries, keys, values, places, None).weights()
+        return self._sight(self._turned(self.project(x), places), places, None).weights()
 
     def packed(
         self, x: Float[Tensor, "kept width"], places: Places, rows: Packed, *, asked: bool
     ) -> Float[Tensor, "queries width"]:
         """The same for rows of unequal length: every token, or those asked after."""
-        width = x.shape[-1]
+        width, seen = x.shape[-1], []
         if asked:
             queries = F.linear(x[rows.chosen], self.project.weight[:width])
             others = F.linear(x, self.project.weight[width:])
-            parts = [
-                self._split(group.spread(queries, asked=True), 1)
-                + self._split(group.spread(others), 2)
-                for group in rows.groups
-            ]
         else:
             projected = self.project(x)
-            parts = [self._split(group.spread(projected), 3) for group in rows.groups]
-        seen = [
-            group.collect(self._attend(q, k, v, places.first(group.time), None), asked=asked)
-            for group, (q, k, v) in zip(rows.groups, parts, strict=True)
-        ]
+        for group in rows.groups:
+            own = places.first(group.time)
+            if asked:
+                spread = group.spread(queries, asked=True), group.spread(others)
+                turned = self._turned_apart(*spread, own)
+            else:
+                turned = self._turned(group.spread(projected), own)
+            seen.append(group.collect(self._attend(turned, own, None), asked=asked))
         return self.out(torch.cat(seen))  # type: ignore[no-any-return]
 
-    def _attend(
-        self,
-        queries: Float[Tensor, "batch heads queries head_dim"],
-        keys: Float[Tensor, "batch heads time head_dim"],
-        values: Float[Tensor, "batch heads time head_dim"],
-        places: Places,
-        cache: LayerCache | None,
-    ) -> Float[Tensor, "batch queries width"]:
-        seen = self._sight(queries, keys, values, places, cache).seen()
-        return seen.transpose(1, 2).flatten(-2)
+    def _turned(
+        self, projected: Float[Tensor, "batch time three_widths"], places: Places
+    ) -> Turned:
+        """Of as many queries as keys: both are turned in one call, as heads of one."""
+        parts = torch.unflatten(projected, -1, (3 * self.heads, -1)).transpose(1, 2)
+        pairs, values = torch.split(parts, [2 * self.heads, self.heads], dim=1)
+        queries, keys = places.scheme.rotate(pairs, places.positions).chunk(2, dim=1)
+        return Turned(queries, keys, pairs[:, self.heads :], values)
 
-    def _sight(
+    def _turned_apart(
         self,
-        queries: Float[Tensor, "batch heads queries head_dim"],
-        keys: Float[Tensor, "batch heads time head_dim"],
-        values: Float[Tensor, "batch heads time head_dim"],
+        queries: Float[Tensor, "batch queries width"],
+        others: Float[Tensor, "batch time two_widths"],
         places: Places,
-        cache: LayerCache | None,
-    ) -> Sight:
-        count = queries.shape[2]
-        queries = places.scheme.rotate(queries, places.positions[-count:])
-        if cache is None:
-            keys = places.scheme.rotate(keys, places.positions)
-        else:
-            keys, values = cache.extend(places.scheme, keys, values, places.keys)
-        mask, causal = places.mask(count, queries.dtype)
-        return Sight(queries, keys, values, mask, causal)
+    ) -> Turned:
+        """Of the last so many queries alone, and all keys and values."""
+        (asked,), (keys, values) = self._split(queries, 1), self._split(others, 2)
+        rotate = places.scheme.rotate
+        return Turned(
+            rotate(asked, places.positions[-asked.shape[2] :]),
+            rotate(keys, places.positions),
+            keys,
+            values,
+        )
+
+    def _attend(
+        self, turned: Turned, places: Places, cache: LayerCache | None
+    ) -> Float[Tensor, "batch queries width"]:
+        return self._sight(turned, places, cache).seen().transpose(1, 2).flatten(-2)
+
+    def _sight(self, turned: Turned, places: Places, cache: LayerCache | None) -> Sight:
+        keys, values = turned.keys, turned.values
+        if cache is not None:
+            keys, values = cache.extend(places.scheme, turned.unturned, keys, values, places.keys)
+        mask, causal = places.mask(turned.queries.shape[2], turned.queries.dtype)
+        return Sight(turned.queries, keys, values, mask, causal)
 
     def _split(
         self, projected: Float[Tensor, "batch time parts_width"], parts: int

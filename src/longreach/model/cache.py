@@ -24,30 +24,37 @@ class LayerCache:
         self.capacity = capacity
         self.length = 0
         self._stamp: object = None
-        self._keys: Tensor | None = None
+        self._turned: Tensor | None = None
 
     def extend(
         self,
         scheme: Scheme,
         keys: Float[Tensor, "batch heads new head_dim"],
+        turned: Float[Tensor, "batch heads new head_dim"],
         values: Float[Tensor, "batch heads new head_dim"],
         positions: Int[Tensor, " all"],
     ) -> tuple[
         Float[Tensor, "batch heads all head_dim"], Float[Tensor, "batch heads all head_dim"]
     ]:
-        """Appends unrotated keys and values; returns all rotated keys and all values.
+        """Appends keys and values; returns all rotated keys and all values.
 
+        keys, turned: unrotated, and as the scheme rotates them now. Where it rotates nothing they
+            are the same, and are stored once.
         positions: of everything cached, the new keys included.
         """
-        if self._keys is None:
-            shape = (*keys.shape[:2], self.capacity, keys.shape[3])
-            self._keys, self._turned, self._values = (keys.new_empty(shape) for _ in range(3))
         start, end = self.length, self.length + keys.shape[2]
-        self._keys[:, :, start:end] = keys
+        rotates = scheme.stamp is not None
+        if self._turned is None:
+            shape = (*keys.shape[:2], self.capacity, keys.shape[3])
+            self._turned, self._values = keys.new_empty(shape), keys.new_empty(shape)
+            self._keys = keys.new_empty(shape) if rotates else self._turned
+        self._turned[:, :, start:end] = turned
         self._values[:, :, start:end] = values
-        fresh = start if scheme.stamp is self._stamp else 0
-        unturned = self._keys[:, :, fresh:end]
-        self._turned[:, :, fresh:end] = scheme.rotate(unturned, positions[fresh:end])
+        if rotates:
+            self._keys[:, :, start:end] = keys
+            if start and scheme.stamp is not self._stamp:
+                before = self._keys[:, :, :start]
+                self._turned[:, :, :start] = scheme.rotate(before, positions[:start])
         self.length, self._stamp = end, scheme.stamp
         return self._turned[:, :, :end], self._values[:, :, :end]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -28,5 +30,10 @@ class Alibi(Scheme):
         distance = (queries[:, None] - keys[None, :]).float()
         if not self.shape.causal:
             distance = distance.abs()
-        by_head = torch.tensor(alibi_slopes(self.shape.heads), device=distance.device)
-        return -by_head[:, None, None] * distance
+        return _falling(self.shape.heads).to(distance.device) * distance
+
+
+@lru_cache(maxsize=64)
+def _falling(heads: int) -> Float[Tensor, "heads 1 1"]:
+    """Remembered, and never changed: for one token, making it would take longer than its use."""
+    return -torch.tensor(alibi_slopes(heads))[:, None, None]
