@@ -8,14 +8,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
+from longreach.evaluate import sample
 from longreach.repairs import Repair, effect
+from longreach.results import Results
 from longreach.spectrum import Extension, Spectrum
 from longreach.study import Study
+from longreach.tasks.parity import Parity
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results.md"
@@ -361,6 +367,7 @@ def past_trained() -> str:
 
 
 RANKED_LENGTHS = (8, 9, 10, 12, 14, 16)
+RECORDED_TASKS = ("copy", "reverse", "addition", "sort", "parity", "summation")
 
 
 def task_by_length(task: str) -> str:
@@ -378,6 +385,36 @@ def task_by_length(task: str) -> str:
     return markdown(["scheme", *(f"n = {n}" for n in RANKED_LENGTHS)], rows)
 
 
+def parity_by_ones(length: int = 10, least: int = 5) -> str:
+    """Right answers on parity at one length in percent, by how many of its bits are ones.
+
+    Numbers of ones that fewer than `least` of the evaluated strings have are left out.
+    """
+    if not there("ten-tasks"):
+        return NOT_RECORDED
+    results = Results.read(ROOT / "results" / "ten-tasks")
+    study = Study.model_validate(results.plan["study"])
+    bits = sample(Parity(), "parity", length, study.evaluation.sequences).tokens[:, 1 : length + 1]
+    ones = (bits == bits.max()).sum(1).numpy()
+    counted = [n for n in range(length + 1) if (ones == n).sum() >= least]
+    right: dict[str, list[NDArray[np.float64]]] = {}
+    for run in results.runs:
+        for row in run.rows:
+            measured = row.metric == "exact_match" and row.status == "measured"
+            if row.task == "parity" and measured and row.evaluation_length == length:
+                right.setdefault(row.scheme, []).append(run.items[row.item_key])
+    rows = [
+        [
+            scheme,
+            *(f"{100 * np.mean([seed[ones == n] for seed in right[scheme]]):.1f}" for n in counted),
+        ]
+        for scheme in schemes(recorded("ten-tasks"))
+        if scheme in right
+    ]
+    strings = [str((ones == n).sum()) for n in counted]
+    return markdown(["ones", *map(str, counted)], [["strings", *strings], *rows])
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "mean-loss": mean_loss,
     "against-published": against_published,
@@ -388,6 +425,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "straightforward": straightforward,
     "copy-reverse-copy": lambda: strings("copy"),
     "copy-reverse-reverse": lambda: strings("reverse"),
+    "ten-tasks-ranks": ranks,
+    "ten-tasks-parity-by-ones": parity_by_ones,
+    "ten-tasks-past-trained": past_trained,
+    **{f"ten-tasks-{task}": partial(task_by_length, task) for task in RECORDED_TASKS},
     "extension-ramps": ramps,
     "extension-worn": lambda: extended("change"),
     "extension-trained": lambda: extended("change_after_training"),

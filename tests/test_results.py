@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from .report_fixture import write_runs
 
 ROOT = Path(__file__).parents[1]
 RECORDED = ["recall", "length-curve", "copy-reverse", "extension"]
+RECORDED_IN_PART = {"ten-tasks": ["copy", "reverse", "addition", "sort", "parity", "summation"]}
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,22 @@ def test_every_run_of_the_built_in_study_is_recorded(name):
         assert run.items
 
 
-@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.parametrize("name", RECORDED_IN_PART)
+def test_every_run_of_the_tasks_that_are_recorded_is_there(name):
+    results = Results.read(ROOT / "results" / name)
+    study = Study.load(name)
+    assert results.strangers == ()
+    assert Study.model_validate_json(json.dumps(results.plan["study"])) == study
+    counted = Counter(run.training["training"]["task"]["name"] for run in results.runs)
+    each = len(study.schemes) * len(study.seeds)
+    assert {task: counted[task] for task in RECORDED_IN_PART[name]} == dict.fromkeys(
+        RECORDED_IN_PART[name], each
+    )
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    assert (sum(counted.values()) == study.runs) or ("of the ten tasks are recorded" in page)
+
+
+@pytest.mark.parametrize("name", [*RECORDED, *RECORDED_IN_PART])
 def test_a_recorded_report_is_there_to_be_read(name):
     folder = ROOT / "results" / name
     for file in ("report.html", "summary.md", "study.json"):
