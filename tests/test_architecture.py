@@ -14,7 +14,7 @@ import longreach
 PACKAGE = Path(longreach.__file__).parent
 
 LAYERS = [
-    ["errors", "files", "home"],
+    ["errors", "files", "home", "views"],
     ["table", "spectrum"],
     ["repairs", "biases"],
     ["checkpoint", "results"],

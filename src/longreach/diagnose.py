@@ -14,6 +14,7 @@ from .checkpoint.layout import Checkpoint, LayerGroup
 from .errors import InputError
 from .repairs import Effect, Repair, effect, ntk_factor, softmax_factor
 from .spectrum import Extension, whole
+from .views import Shown
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Shown):
     """What a model is, what a target length asks of it, and what would help."""
 
     checkpoint: Checkpoint

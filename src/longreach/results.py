@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from .errors import InputError
+from .views import Shown
 
 FORMAT = 1
 """Version of the files in a run folder. One of another version is reported, never guessed at."""
@@ -139,7 +140,7 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Results:
+class Results(Shown):
     """The runs of one study in one folder.
 
     plan: as in plan.json: the study as it was resolved, and the trainings it consists of.

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import InputError
+from .views import Shown
 
 LONGEST = 10**12
 """Tokens. No context is near; it keeps a typing error from becoming an infinite angle."""
@@ -64,7 +65,7 @@ class Extension:
 
 
 @dataclass(frozen=True, eq=False)
-class Spectrum:
+class Spectrum(Shown):
     """How fast each pair of dimensions turns with position.
 
     inverse_frequencies: radians per token, one per pair, float64, fastest pair first.

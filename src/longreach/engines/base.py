@@ -11,6 +11,7 @@ from ..checkpoint.layout import Checkpoint, Problem
 from ..errors import InputError
 from ..repairs import Repair
 from ..spectrum import Extension
+from ..views import Shown
 
 Version = tuple[int, ...]
 
@@ -34,7 +35,7 @@ class Release:
 
 
 @dataclass(frozen=True)
-class Prescription:
+class Prescription(Shown):
     """What to write, type or run so that an engine applies a repair; or why that cannot be done.
 
     block: what to merge into the model's config, or the engine's own config file; where: which.

@@ -9,6 +9,7 @@ from typing import Any
 import altair as alt
 
 from ..report.theme import SHAPES, looks
+from ..spectrum import Spectrum
 from . import plot
 from .spectrum import Sheet, numbered
 
@@ -113,9 +114,8 @@ def panels(sheet: Sheet) -> list[dict[str, Any]]:
     return [wavelengths(sheet), *([speeds(sheet)] if sheet.effects else [])]
 
 
-def pair_axis(sheet: Sheet) -> alt.X:
+def pair_axis(pairs: int) -> alt.X:
     """Pairs by index."""
-    pairs = sheet.spectrum.pairs
     return alt.X(
         "pair:Q",
         scale=alt.Scale(domain=[0, max(pairs - 1, 1)], nice=False, padding=10),
@@ -163,7 +163,7 @@ def wavelengths(sheet: Sheet) -> dict[str, Any]:
         alt.Chart(alt.InlineData(values=points))
         .mark_point(filled=True, opacity=1, size=55)
         .encode(
-            x=pair_axis(sheet),
+            x=pair_axis(sheet.spectrum.pairs),
             y=y,
             color=alt.Color("kind:N", scale=scale, legend=legend),
             shape=alt.Shape(
@@ -232,7 +232,7 @@ def speeds(sheet: Sheet) -> dict[str, Any]:
         scale=alt.Scale(domain=[0, 1.04 * most], nice=False),
         axis=alt.Axis(title="speed kept (% of that in training)", format=".0%", tickCount=5),
     )
-    base = alt.Chart().encode(x=pair_axis(sheet), y=y, color=colour)
+    base = alt.Chart().encode(x=pair_axis(sheet.spectrum.pairs), y=y, color=colour)
     tooltip = [
         alt.Tooltip("repair:N"),
         alt.Tooltip("pair:Q"),
@@ -278,9 +278,47 @@ def ticks(low: float, high: float) -> list[float]:
     return [each * power for power in powers for each in (1, 2, 5) if low <= each * power <= high]
 
 
-def finished(layered: alt.LayerChart | alt.FacetChart) -> dict[str, Any]:
+def finished(layered: alt.Chart | alt.LayerChart | alt.FacetChart) -> dict[str, Any]:
     """A panel as both the files and the page take it."""
     spec: dict[str, Any] = layered.properties(height=HEIGHT).to_dict()
     # vega-embed would take the address for something to check; both renderers know the language.
     del spec["$schema"], spec["config"]
     return spec
+
+
+def waves(spectrum: Spectrum, description: str) -> str:
+    """Tokens per turn of each pair; where the spectrum is a repair, in training too. SVG."""
+    now = "as repaired" if spectrum.before is not None else "as trained"
+    lines = {now: spectrum.wavelengths}
+    if spectrum.before is not None:
+        lines = {"in training": spectrum.original.wavelengths, **lines}
+    points = [
+        {"pair": pair, "wavelength": float(wavelength), "when": when}
+        for when, wavelengths in lines.items()
+        for pair, wavelength in enumerate(wavelengths)
+    ]
+    span = [point["wavelength"] for point in points]
+    low, high = min(span) / 1.25, max(span) * 1.25
+    _, dashes = looks(len(lines))
+    domain = alt.Scale(domain=list(lines))
+    legend = alt.Legend(orient="bottom", title=None) if len(lines) > 1 else None
+    drawn = (
+        alt.Chart(alt.InlineData(values=points))
+        .mark_line(strokeWidth=2)
+        .encode(
+            x=pair_axis(spectrum.pairs),
+            y=alt.Y(
+                "wavelength:Q",
+                scale=alt.Scale(type="log", domain=[low, high], nice=False),
+                axis=alt.Axis(
+                    title="wavelength (tokens per turn)", values=ticks(low, high), format=",d"
+                ),
+            ),
+            color=alt.Color("when:N", scale=domain, legend=legend),
+            strokeDash=alt.StrokeDash(
+                "when:N", scale=alt.Scale(domain=list(lines), range=dashes), legend=legend
+            ),
+        )
+    )
+    spec = finished(drawn) | {"width": 560, "height": 220, "padding": 8}
+    return plot.drawn(spec, "spectrum", description)

@@ -145,20 +145,28 @@ def _advice(diagnosis: Diagnosis, console: Console) -> None:
 
 def _table(candidates: Sequence[Candidate]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", padding=(0, 1), pad_edge=False)
-    table.add_column("repair", no_wrap=True)
-    for heading in ("pairs changed", "logits x", "local resolution", "reaches (tokens)"):
+    first, *others = COLUMNS
+    table.add_column(first, no_wrap=True)
+    for heading in others:
         table.add_column(heading, justify="right")
     for candidate in candidates:
-        made = candidate.effect
-        reach = "any" if made.effective_length is None else f"{made.effective_length:,}"
-        table.add_row(
-            _short(candidate),
-            f"{candidate.changed}",
-            f"{candidate.logits:.4f}",
-            f"{made.local_resolution:.0%}",
-            reach,
-        )
+        table.add_row(*cells(candidate))
     return table
+
+
+COLUMNS = ("repair", "pairs changed", "logits x", "local resolution", "reaches (tokens)")
+
+
+def cells(candidate: Candidate) -> tuple[str, ...]:
+    """A candidate's row under COLUMNS."""
+    made = candidate.effect
+    return (
+        _short(candidate),
+        f"{candidate.changed}",
+        f"{candidate.logits:.4f}",
+        f"{made.local_resolution:.0%}",
+        "any" if made.effective_length is None else f"{made.effective_length:,}",
+    )
 
 
 def _short(candidate: Candidate) -> str:

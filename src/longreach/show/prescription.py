@@ -92,7 +92,7 @@ def _lines(prescription: Prescription) -> Iterator[str]:
     if prescription.block is not None:
         yield f"{head}: {prescription.where}"
         yield ""
-        yield from _indented(_block(prescription.block, prescription.where))
+        yield from _indented(block_text(prescription.block, prescription.where))
         yield ""
     for way, title in ((prescription.flags, "flags"), (prescription.command, "command")):
         if way is not None:
@@ -108,7 +108,7 @@ def _lines(prescription: Prescription) -> Iterator[str]:
         if isinstance(spelling, str):
             yield from _indented(spelling)
         else:
-            yield from _indented(_block(spelling, prescription.where))
+            yield from _indented(block_text(spelling, prescription.where))
 
 
 def notes(found: Sequence[str]) -> Iterator[str]:
@@ -134,7 +134,8 @@ def _indented(text: str) -> Iterator[str]:
         yield f"    {line}"
 
 
-def _block(block: Mapping[str, Any], where: str) -> str:
+def block_text(block: Mapping[str, Any], where: str) -> str:
+    """A block as it is pasted there: YAML or JSON."""
     return as_yaml(block) if "YAML" in where else as_json(block)
 
 
