@@ -1,4 +1,5 @@
 # make demo: set up and run the main job.  make test: set up and pass the tests.
+# make docs: build the documentation into build/docs, to be opened at index.html.
 # make smollm2: set up, fetch a real model of 135 M parameters, and take it past its window.
 
 PYTHON ?= python3
@@ -7,7 +8,7 @@ BIN := $(VENV)/bin
 # torch first and alone: asked for as a range, pip would fetch a newer build with CUDA.
 TORCH := torch==2.13.0
 
-.PHONY: demo test check slow mutants bench smollm2 clean
+.PHONY: demo test check slow mutants bench docs smollm2 clean
 
 demo: $(VENV)/.core
 	$(BIN)/longreach run quick
@@ -32,6 +33,9 @@ slow: $(VENV)/.dev
 
 mutants: $(VENV)/.dev
 	$(BIN)/python tests/mutants.py
+
+docs: $(VENV)/.dev
+	$(BIN)/python docs/build.py build/docs
 
 bench: $(VENV)/.dev
 	for file in benchmarks/*.py; do $(BIN)/python $$file; done

@@ -17,8 +17,15 @@ from . import tiny_models
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 SETUP = ("make ", "git clone", "cd ", "uv ", "pip ", "python3 -m venv", ".venv/bin/pip")
 """What sets a machine up; the build runs it, not this test."""
+
+
+@pytest.fixture(autouse=True)
+def in_the_repository(monkeypatch):
+    """Blocks that read recorded results name them from there."""
+    monkeypatch.chdir(ROOT)
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -41,7 +48,8 @@ def test_commands_run_in_order_in_one_folder(page, tmp_path):
         r"^```json (\S+)\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S
     ):
         (tmp_path / name).write_text(text, encoding="utf-8")
-    if page.name == "measuring.md":  # The model that the page's commands are about.
+    if "longreach measure my-model" in page.read_text(encoding="utf-8"):
+        # The model that the page's commands are about.
         tiny_models.write(tmp_path / "my-model", tiny_models.longer())
     for text in blocks(page, "toml"):
         study = Study.parse(text, page.name)

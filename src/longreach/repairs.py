@@ -4,6 +4,10 @@ Each is one pure function (Spectrum, Extension, **options) -> Spectrum, with the
 formula, that needs no base: pairs tell their own speed. Options have the names that transformers
 gives them in a `rope_type` block. To add one: write the function, and add a line to REPAIRS. The
 laws in tests/test_repairs.py then run over it.
+
+A docstring's Formula is typeset in the documentation, and a test runs it beside the function: the
+share of its speed that pair i of n keeps, where it turned theta[i] radians per token and r[i] times
+in training, for a trained length T, a target length L and a factor s.
 """
 
 from __future__ import annotations
@@ -33,6 +37,9 @@ def linear(spectrum: Spectrum, extension: Extension, *, factor: float | None = N
     No angle is new, but neighbouring tokens are `factor` times harder to tell apart.
     Chen et al. 2023, arXiv:2306.15595.
 
+    Formula:
+        kept = 1 / s
+
     factor: target over trained length unless given; above 1.
     """
     return spectrum.repaired(spectrum.inverse_frequencies / _factor(extension, factor))
@@ -47,6 +54,9 @@ def ntk(spectrum: Spectrum, extension: Extension, *, factor: float | None = None
     times the trained length (`ntk_factor` gives the factor that does reach). bloc97 2023, in
     arXiv:2309.00071, section 3.1.
 
+    Formula:
+        kept = s ** (-i / (n - 1))
+
     factor: target over trained length unless given; above 1.
     """
     return _ntk(spectrum, _factor(extension, factor))
@@ -56,7 +66,10 @@ def dynamic(spectrum: Spectrum, extension: Extension, *, factor: float = 1.0) ->
     """Dynamic NTK: NTK-aware for the length that is being read, and nothing up to the trained one.
 
     The target length of `extension` is the evaluation length. Each length has a spectrum of its
-    own, so a cache must hold unrotated keys.
+    own, so a cache must hold unrotated keys. emozilla 2023, in arXiv:2309.00071, section 3.3.
+
+    Formula:
+        kept = (factor * L / T - (factor - 1)) ** (-i / (n - 1))
 
     factor: 1 is the paper's form, where the base grows with evaluation over trained length.
         transformers multiplies: factor * length / trained - (factor - 1), which at factor 4 and
@@ -80,6 +93,10 @@ def ntk_by_parts(
 
     Between, the blend is linear in turns. Peng et al. 2023, arXiv:2309.00071, section 3.2: YaRN
     without its amplitude, as the paper has it.
+
+    Formula:
+        left = clip((r[i] - beta_slow) / (beta_fast - beta_slow), 0, 1)
+        kept = left + (1 - left) / s
 
     factor: target over trained length unless given; above 1.
     beta_fast, beta_slow: turns in training from which a pair is left alone, and up to which it is
@@ -110,6 +127,13 @@ def yarn(
     turns, the authors' code (and transformers, vLLM, llama.cpp) in the pair's index, between
     corners rounded outward and clamped to 0 and d - 1 for d turned dimensions. Deployed checkpoints
     were made with the code, so that is the default.
+
+    Formula:
+        fast = max(floor(ln(r[0] / beta_fast) / ln(theta[0] / theta[1])), 0)
+        slow = min(ceil(ln(r[0] / beta_slow) / ln(theta[0] / theta[1])), 2 * n - 1)
+        left = 1 - clip((i - fast) / (slow - fast), 0, 1)
+        kept = left + (1 - left) / s
+        amplitude = 0.1 * ln(s) + 1
 
     factor: target over trained length unless given; above 1.
     attention_factor, mscale, mscale_all_dim: see `yarn_amplitude`.
@@ -147,6 +171,14 @@ def dynamic_yarn(
 
     The target length of `extension` is the evaluation length. Peng et al. 2023, arXiv:2309.00071,
     section 3.3.
+
+    Formula:
+        s = L / T
+        fast = max(floor(ln(r[0] / beta_fast) / ln(theta[0] / theta[1])), 0)
+        slow = min(ceil(ln(r[0] / beta_slow) / ln(theta[0] / theta[1])), 2 * n - 1)
+        left = 1 - clip((i - fast) / (slow - fast), 0, 1)
+        kept = left + (1 - left) / s
+        amplitude = 0.1 * ln(s) + 1
     """
     options = {"beta_fast": beta_fast, "beta_slow": beta_slow, "truncate": truncate, "ramp": ramp}
     if extension.target_length <= extension.trained_length:
@@ -167,6 +199,10 @@ def llama3(
 
     Grattafiori et al. 2024, arXiv:2407.21783; the formula is the released code's. Here the trained
     length is the one *before* the extension (`original_max_position_embeddings`, 8,192).
+
+    Formula:
+        left = clip((r[i] - low_freq_factor) / (high_freq_factor - low_freq_factor), 0, 1)
+        kept = left + (1 - left) / s
 
     factor: target over trained length unless given; above 1.
     low_freq_factor, high_freq_factor: turns in training up to which a pair is interpolated whole,
@@ -198,6 +234,10 @@ def longrope(
     past it, and an amplitude that is the same for both. The search's unscaled first tokens are left
     out, as in transformers.
 
+    Formula:
+        kept = 1 / long_factor[i]
+        amplitude = sqrt(1 + ln(s) / ln(T))
+
     long_factor: one per pair, for a target past the trained length.
     short_factor: one per pair, for a target within it; no change unless given.
     factor: what the amplitude is for; target over trained length unless given.
@@ -220,6 +260,9 @@ def longrope(
 
 def base(spectrum: Spectrum, extension: Extension, *, base: float) -> Spectrum:
     """A change of base, to a number of one's own ("adjusted base frequency", arXiv:2309.16039).
+
+    Formula:
+        kept = theta[0] * base ** (-i / n) / theta[i]
 
     base: the new one; above 1. Some are changed in training, which is not a repair but a new model.
     """

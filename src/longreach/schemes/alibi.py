@@ -19,6 +19,10 @@ class Alibi(Scheme):
     the authors' code (`fairseq/models/transformer.py`), not the paper's formula. In an encoder,
     distance is the same to both sides, so a text and its mirror image are told apart by what
     stands at their ends alone.
+
+    Formula, for head h of 1, 2, ... where their count is a power of two:
+        slope = 2 ** (-8 * h / heads)
+        bias = -slope * (p - j)
     """
 
     bidirectional = True

@@ -14,6 +14,9 @@ class Learned(Scheme):
 
     Vaswani et al. 2017, arXiv:1706.03762 (section 3.5); GPT-2. A position past the table raises
     InputError: a wrapped or clamped row would be a silent wrong answer.
+
+    Formula:
+        x[p] = token[p] + table[p]
     """
 
     bidirectional = True

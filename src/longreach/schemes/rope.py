@@ -20,6 +20,9 @@ class Rope(Scheme):
     Su et al. 2021, arXiv:2104.09864. A pair is two neighbouring dimensions, as in the paper;
     transformers pairs dimension i with i + head_dim / 2, which is the same up to a permutation.
 
+    Formula:
+        angle = p * base ** (-2 * i / d)
+
     base: a turn of the slowest pair takes a little under 2 * pi * base tokens.
     """
 

@@ -19,6 +19,10 @@ class Sinusoidal(Scheme):
     Vaswani et al. 2017, arXiv:1706.03762. Sines and cosines are interleaved as in the paper;
     several codebases lay all sines first, which is a permutation of dimensions.
 
+    Formula:
+        row[2 * i] = sin(p * base ** (-2 * i / width))
+        row[2 * i + 1] = cos(p * base ** (-2 * i / width))
+
     base: 10,000 in the paper.
     """
 

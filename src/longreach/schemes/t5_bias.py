@@ -28,6 +28,9 @@ class T5Bias(Scheme):
     In an encoder, as in T5, half the buckets are for keys before their query and half for those
     after it.
 
+    Formula, for a distance D past the first half of the buckets, which is `exact`:
+        bucket = exact + floor(ln(D / exact) / ln(max_distance / exact) * (buckets - exact))
+
     buckets: how many. max_distance: tokens at which the last bucket begins, nearly.
     """
 

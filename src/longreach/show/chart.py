@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import altair as alt
+import numpy as np
 
 from ..report.theme import SHAPES, looks
 from ..spectrum import Spectrum
@@ -297,8 +298,8 @@ def waves(spectrum: Spectrum, description: str) -> str:
         for when, wavelengths in lines.items()
         for pair, wavelength in enumerate(wavelengths)
     ]
-    span = [point["wavelength"] for point in points]
-    low, high = min(span) / 1.25, max(span) * 1.25
+    span = np.concatenate(list(lines.values()))
+    low, high = float(span.min()) / 1.25, float(span.max()) * 1.25
     _, dashes = looks(len(lines))
     domain = alt.Scale(domain=list(lines))
     legend = alt.Legend(orient="bottom", title=None) if len(lines) > 1 else None
