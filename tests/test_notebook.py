@@ -7,8 +7,11 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from pathlib import Path
 from xml.etree import ElementTree
 
+import nbclient
+import nbformat
 import pytest
 
 from longreach.checkpoint import read
@@ -211,3 +214,42 @@ def test_jupyter_takes_both_views():
     bundle, _ = formatters.DisplayFormatter().format(spectrum())
     assert bundle["text/plain"].startswith("Spectrum of 32 pairs")
     assert bundle["text/html"].startswith("<div>")
+
+
+# The notebooks of examples/
+
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_a_notebook_is_stored_without_what_it_put_out(path):
+    """So that a change shows what was changed, and nothing stale can be read."""
+    assert path.read_text(encoding="utf-8").endswith("}\n")
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.cell_type == "code":
+            assert cell.outputs == []
+            assert cell.execution_count is None
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_a_notebook_runs_from_the_top_and_shows_something_each_time(path):
+    """Numbers that its prose tells are asserted in its cells."""
+    notebook_ = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook_)
+    client = nbclient.NotebookClient(
+        notebook_, timeout=300, kernel_name="python3", resources={"metadata": {"path": path.parent}}
+    )
+    client.execute()
+    cells = [cell for cell in notebook_.cells if cell.cell_type == "code"]
+    kinds = [kind for cell in cells for out in cell.outputs for kind in out.get("data", ())]
+    assert kinds.count("text/html") >= 4  # two spectra, a diagnosis, results
+    assert "image/svg+xml" in kinds
+    for cell in cells[1:]:
+        assert cell.outputs, cell.source
+        for out in cell.outputs:
+            assert out.get("name") != "stderr", out.text
+            for kind, text in out.get("data", {}).items():
+                if kind in ("text/html", "image/svg+xml"):
+                    Elements(text)
+                    assert "<script" not in text
