@@ -127,7 +127,8 @@ def printed(put: Callable[[Console], None]) -> str:
     from rich.console import Console
 
     file = io.StringIO()
-    put(Console(file=file, width=WIDTH, highlight=False))
+    # In a notebook, rich would otherwise show it there and then, whatever file it is given.
+    put(Console(file=file, width=WIDTH, highlight=False, force_jupyter=False))
     return "\n".join(line.rstrip() for line in file.getvalue().rstrip().splitlines())
 
 
