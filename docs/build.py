@@ -34,7 +34,7 @@ def site_text(text: str) -> str:
     """
     text = re.sub(r"^```formula\n(.*?)^```$", typeset, text, flags=re.M | re.S)
     text = re.sub(r"^```(\w+) (\S+)$", r'```\1 title="\2"', text, flags=re.M)
-    return text.replace("](../results/", f"]({RECORDED}/")
+    return text.replace("](../results/", f"]({RECORDED}/").replace("](../examples/", "](examples/")
 
 
 def typeset(found: re.Match[str]) -> str:
@@ -49,6 +49,7 @@ def lay(folder: Path) -> None:
     shutil.copy(DOCS / "zensical.toml", folder)
     shutil.copy(DOCS / "docs.css", pages)
     shutil.copytree(DOCS / "figures", pages / "figures")
+    shutil.copytree(ROOT / "examples", pages / "examples")
     linked: set[str] = set()
     for page in DOCS.glob("*.md"):
         text = page.read_text(encoding="utf-8")

@@ -76,49 +76,61 @@ def mathml(line: str) -> str:
 
 
 def set_in_type(node: ast.expr, *, small: bool = False) -> str:
-    """An expression in MathML; whoever adds a construct to a docstring adds it here."""
+    """An expression in MathML; whoever adds a construct to a docstring adds it here.
+
+    small: within an exponent or a fraction, where another fraction could not be read.
+    """
     match node:
         case ast.Constant(value=value):
             return f"<mn>{escape(str(value))}</mn>"
         case ast.Name(id=name):
             return named(name)
         case ast.Subscript(value=value, slice=index):
-            return f"<msub>{set_in_type(value)}<mrow>{set_in_type(index)}</mrow></msub>"
+            below = set_in_type(index, small=True)
+            return f"<msub>{set_in_type(value, small=small)}{row(below)}</msub>"
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return f"<mrow><mo>−</mo>{within(operand, 2)}</mrow>"  # noqa: RUF001
+            return row(f"<mo>−</mo>{within(operand, 2, small=small)}")  # noqa: RUF001
         case ast.BinOp(left=left, op=ast.Div(), right=right) if small:
-            # A fraction up there could not be read.
-            over = set_in_type(left) if isinstance(left, ast.UnaryOp) else within(left, 2)
-            return f"<mrow>{over}<mo>/</mo>{within(right, 3)}</mrow>"
+            return row(f"{first(left, 2)}<mo>/</mo>{within(right, 3, small=True)}")
         case ast.BinOp(left=left, op=ast.Div(), right=right):
-            return f"<mfrac>{row(set_in_type(left))}{row(set_in_type(right))}</mfrac>"
+            over, under = (row(set_in_type(each, small=True)) for each in (left, right))
+            return f"<mfrac>{over}{under}</mfrac>"
         case ast.BinOp(left=left, op=ast.Pow(), right=right):
-            return f"<msup>{within(left, 5)}{row(set_in_type(right, small=True))}</msup>"
+            above = row(set_in_type(right, small=True))
+            return f"<msup>{within(left, 5, small=small)}{above}</msup>"
         case ast.BinOp(left=left, op=op, right=right):
-            tight = TIGHTNESS[type(op)]
+            tight, sign = TIGHTNESS[type(op)], f"<mo>{SIGNS[type(op)]}</mo>"
             # What is taken away needs brackets of its own where a sum does.
-            others = tight + isinstance(op, ast.Sub)
-            sign = f"<mo>{SIGNS[type(op)]}</mo>"
-            first = set_in_type(left) if isinstance(left, ast.UnaryOp) else within(left, tight)
-            return f"<mrow>{first}{sign}{within(right, others)}</mrow>"
+            second = within(right, tight + isinstance(op, ast.Sub), small=small)
+            return row(f"{first(left, tight, small=small)}{sign}{second}")
         case ast.Call(func=ast.Name(id="sqrt"), args=[value]):
-            return f"<msqrt>{set_in_type(value)}</msqrt>"
+            return f"<msqrt>{set_in_type(value, small=small)}</msqrt>"
         case ast.Call(func=ast.Name(id=name), args=[value]) if name in BRACKETS:
             before, after = BRACKETS[name]
-            return f"<mrow><mo>{before}</mo>{set_in_type(value)}<mo>{after}</mo></mrow>"
+            return row(f"<mo>{before}</mo>{set_in_type(value, small=small)}<mo>{after}</mo>")
         case ast.Call(func=ast.Name(id=name), args=values):
-            listed = "<mo>,</mo>".join(map(set_in_type, values))
-            return f"<mrow><mi>{escape(name)}</mi><mo>(</mo>{listed}<mo>)</mo></mrow>"
+            listed = "<mo>,</mo>".join(set_in_type(each, small=small) for each in values)
+            return row(f"<mi>{escape(name)}</mi><mo>(</mo>{listed}<mo>)</mo>")
     raise ValueError(f"nothing here typesets {ast.unparse(node)}")
 
 
-def within(node: ast.expr, tight: int) -> str:
-    """An operand, in brackets where it binds less tightly than what it is an operand of."""
-    binds = TIGHTNESS[type(node.op)] if isinstance(node, ast.BinOp) else 5
+def first(node: ast.expr, tight: int, *, small: bool = True) -> str:
+    """An operand that stands first, where a sign before it cannot be misread."""
     if isinstance(node, ast.UnaryOp):
+        return set_in_type(node, small=small)
+    return within(node, tight, small=small)
+
+
+def within(node: ast.expr, tight: int, *, small: bool) -> str:
+    """An operand, in brackets where it binds less tightly than what it is an operand of."""
+    binds = 5
+    if isinstance(node, ast.BinOp):
+        # A fraction holds its parts together; a slash does not.
+        binds = 2 if small and isinstance(node.op, ast.Div) else TIGHTNESS[type(node.op)]
+    elif isinstance(node, ast.UnaryOp):
         binds = 1
-    typeset = set_in_type(node)
-    return typeset if binds >= tight else f"<mrow><mo>(</mo>{typeset}<mo>)</mo></mrow>"
+    typeset = set_in_type(node, small=small)
+    return typeset if binds >= tight else row(f"<mo>(</mo>{typeset}<mo>)</mo>")
 
 
 def row(typeset: str) -> str:

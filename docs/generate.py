@@ -73,7 +73,8 @@ be [measured](measuring.md); how each engine is told is what
 
 In the formulas, of pair i of n: &theta; its speed in training (radians per token), r how often it
 turned in training, *kept* the share of its speed that the repair leaves it. T is the trained
-length, L the target, and s the factor, L / T unless another is given. *Amplitude* multiplies cos
+length, L the target, and s the factor, L / T unless another is given; *left* is how far a pair is
+left alone, from 0 to 1, and *clip* holds a number between two others. *Amplitude* multiplies cos
 and sin, so logits by its square.
 
 The figures and examples are of {HEAD_DIM} dimensions ({HEAD_DIM // 2} pairs), base {BASE:,.0f},

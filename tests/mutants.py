@@ -37,6 +37,20 @@ NORMAL = """p = right / count
 
 MUTANTS = [
     Mutant(
+        "notebook: markup in a name is markup",
+        "show/notebook.py",
+        "autoescape=True",
+        "autoescape=False",
+        "test_notebook.py",
+    ),
+    Mutant(
+        "notebook: a text view hides behind the repr of a dataclass",
+        "views.py",
+        "        cls._repr_pretty_ = cls._repr_pretty_  # type: ignore[method-assign]\n",
+        "",
+        "test_notebook.py",
+    ),
+    Mutant(
         "measured: a dynamic model stays stretched by what it read before",
         "pretrained/loading.py",
         "            self.adapter.fresh()",

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import nbclient
 import nbformat
 import pytest
+from IPython.core.formatters import DisplayFormatter
 
 from longreach.checkpoint import read
 from longreach.diagnose import diagnose
@@ -210,8 +211,7 @@ assert "torch" not in sys.modules
 
 def test_jupyter_takes_both_views():
     """IPython's own formatter is asked, as a notebook does."""
-    formatters = pytest.importorskip("IPython.core.formatters")
-    bundle, _ = formatters.DisplayFormatter().format(spectrum())
+    bundle, _ = DisplayFormatter().format(spectrum())
     assert bundle["text/plain"].startswith("Spectrum of 32 pairs")
     assert bundle["text/html"].startswith("<div>")
 
