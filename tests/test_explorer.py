@@ -81,7 +81,7 @@ def test_alibi_takes_its_ten_nats_where_the_slope_says():
     made = positions.alibi(Setting(heads=8, trained_length=2048))
     assert "at 20 tokens, the flattest at 2,560" in made.seen
     assert "7 of 8 within the trained length" in made.seen
-    steepest = [r for r in rows(made.spec) if r.get("curve") == "head of slope 0.5"]
+    steepest = [r for r in rows(made.spec) if r.get("curve") == "slope 0.5"]
     assert exp(steepest[1]["value"]) == pytest.approx(exp(-0.5 * steepest[1]["distance"]))
 
 

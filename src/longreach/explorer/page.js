@@ -39,3 +39,67 @@
   }
   if (document.body) begin(); else addEventListener("DOMContentLoaded", begin);
 })();
+// Copies blocks, reads a chosen file into the form without sending it anywhere, keeps the address.
+(() => {
+  const largest = 1000000;
+  async function copy(button) {
+    const text = button.closest(".lr-paste").querySelector("code").textContent;
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(button.closest(".lr-paste").querySelector("code"));
+      button.textContent = "Selected: press Ctrl+C";
+    }
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  }
+  async function read(file, place) {
+    const said = place.querySelector("output");
+    if (file.size > largest) {
+      said.textContent = `${file.name} has ${file.size} bytes; no config is that large`;
+      return;
+    }
+    const box = document.querySelector("#lr-config textarea");
+    box.value = await file.text();
+    box.dispatchEvent(new Event("input", {bubbles: true}));
+    said.textContent = `${file.name} is in the box above`;
+    setTimeout(() => document.querySelector("#lr-diagnose").click(), 50);
+  }
+  const dropOf = (event) => event.target.closest?.(".lr-drop, #lr-config");
+  addEventListener("click", (event) => {
+    if (event.target.matches?.(".lr-copy")) copy(event.target);
+    setTimeout(address, 60);
+  });
+  addEventListener("change", (event) => {
+    if (event.target.matches?.(".lr-drop input") && event.target.files.length)
+      read(event.target.files[0], event.target.closest(".lr-drop"));
+  });
+  addEventListener("dragover", (event) => { if (dropOf(event)) event.preventDefault(); });
+  addEventListener("drop", (event) => {
+    if (!dropOf(event) || !event.dataTransfer.files.length) return;
+    event.preventDefault();
+    read(event.dataTransfer.files[0], document.querySelector(".lr-drop"));
+  });
+  // Until someone acts the address stands as it was opened: the app reads from it what to show.
+  let waiting = false, touched = false;
+  for (const kind of ["pointerdown", "keydown", "change", "drop"])
+    addEventListener(kind, () => { touched = true; }, {capture: true});
+  function address() {
+    waiting = false;
+    if (!touched) return;
+    for (const marker of document.querySelectorAll(".lr-address")) {
+      if (!marker.parentElement.getClientRects().length) continue;
+      const kept = new URLSearchParams(marker.dataset.query);
+      for (const [key, value] of new URLSearchParams(location.search))
+        if (key.startsWith("__")) kept.set(key, value);
+      const wanted = "?" + kept.toString().replaceAll("%2C", ",");
+      if (wanted !== location.search) history.replaceState(history.state, "", wanted);
+    }
+  }
+  function watch() {
+    new MutationObserver(() => {
+      if (!waiting) { waiting = true; setTimeout(address, 60); }
+    }).observe(document.body, {childList: true, subtree: true});
+  }
+  if (document.body) watch(); else addEventListener("DOMContentLoaded", watch);
+})();

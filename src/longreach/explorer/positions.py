@@ -39,6 +39,8 @@ POINTS = 240
 """Of a curve over distances."""
 CLOCKS = 16
 """Drawn at most."""
+CURVES = 8
+"""Of ALiBi's heads, drawn at most."""
 WITHIN = 2
 """Standard errors, which noise seldom leaves."""
 NEGLIGIBLE = 10.0
@@ -189,7 +191,10 @@ def resolution(setting: Setting) -> View:
         tooltip=[alt.Tooltip("repair:N"), alt.Tooltip("lost:Q", format=".2%")],
     )
     words = bars.mark_text(style="name", align="left", dx=5).encode(text="said:N")
-    spec = finished(alt.layer(bars.mark_bar(size=16), words), height=32 * len(rows) + 10)
+    hue = alt.Color("repair:N", scale=alt.Scale(domain=names), legend=None)
+    spec = finished(
+        alt.layer(bars.mark_bar(size=16).encode(color=hue), words), height=32 * len(rows) + 10
+    )
     return View(
         name="resolution",
         title=title,
@@ -348,7 +353,7 @@ def clocks(setting: Setting) -> View:
     unseen = spectrum.unseen(extension)
     turns = spectrum.turns(setting.trained_length)
     asked = spectrum.turns(setting.target_length)
-    shown = chosen_pairs(spectrum.pairs)
+    shown = evenly(spectrum.pairs, CLOCKS)
     faces = "".join(
         clock(
             pair,
@@ -369,9 +374,9 @@ def clocks(setting: Setting) -> View:
         name="clocks",
         title="Pairs as clocks",
         seen=seen,
-        reading="The thick arc is what training met of a dial. The hand is where the token at the "
-        "target length stands; dashed, with a ring at its tip and the word unseen, if that is past "
-        "the arc. "
+        reading="Below each clock, the tokens of one turn. The thick arc is what training met of a "
+        "dial. The hand is where the token at the target length stands; dashed, with a ring at its "
+        "tip and the word unseen, if that is past the arc. "
         + (
             f"{len(shown)} of {spectrum.pairs} pairs are drawn, evenly chosen."
             if len(shown) < spectrum.pairs
@@ -381,13 +386,13 @@ def clocks(setting: Setting) -> View:
     )
 
 
-def chosen_pairs(pairs: int) -> list[int]:
-    """So many at most, the first and the last among them.
+def evenly(count: int, most: int) -> list[int]:
+    """So many places of a list at most, the first and the last among them.
 
-    >>> chosen_pairs(4), len(chosen_pairs(64)), chosen_pairs(64)[-1]
+    >>> evenly(4, 16), len(evenly(64, 16)), evenly(64, 16)[-1]
     ([0, 1, 2, 3], 16, 63)
     """
-    return sorted({int(at) for at in np.linspace(0, pairs - 1, min(pairs, CLOCKS)).round()})
+    return sorted({int(at) for at in np.linspace(0, count - 1, min(count, most)).round()})
 
 
 def clock(pair: int, *, turns: float, asked: float, unseen: bool, wavelength: float) -> str:
@@ -408,7 +413,7 @@ def clock(pair: int, *, turns: float, asked: float, unseen: bool, wavelength: fl
         f'<line x1="50" y1="50" x2="{xy(asked, 30)[0]}" y2="{xy(asked, 30)[1]}" class="{kind}"/>'
         f"{tip if unseen else ''}</svg>"
         f"<span>pair {pair}{' · unseen' if unseen else ''}</span>"
-        f"<span>{wavelength:,.0f} tokens a turn</span></div>"
+        f"<span>{wavelength:,.0f} tokens</span></div>"
     )
 
 
@@ -433,8 +438,8 @@ def alibi(setting: Setting) -> View:
     longest = max(setting.trained_length, setting.target_length)
     places = distances(longest)[::2]  # Every other point does for a curve so smooth.
     curves = {
-        f"head of slope {slope:.4g}": np.maximum(-slope * places, -2 * NEGLIGIBLE)
-        for slope in slopes
+        f"slope {slope:.3g}": np.maximum(-slope * places, -2 * NEGLIGIBLE)
+        for slope in (slopes[at] for at in evenly(len(slopes), CURVES))
     }
     ends = [NEGLIGIBLE / slope for slope in slopes]
     within = sum(end < setting.trained_length for end in ends)
@@ -447,8 +452,9 @@ def alibi(setting: Setting) -> View:
         name="alibi",
         title="ALiBi: what distance takes off a logit",
         seen=seen,
-        reading="Slope times distance, head by head; the axis ends at "
-        f"{2 * NEGLIGIBLE:g} nats. No angle, so nothing to leave: what grows is the damping.",
+        reading=f"Slope times distance, head by head ({len(curves)} of {setting.heads} drawn); the "
+        f"axis ends at {2 * NEGLIGIBLE:g} nats. There is no angle, so none to leave: what grows is "
+        "the damping.",
         spec=over_distance(places, curves, setting, "bias (nats)", most=(-2 * NEGLIGIBLE, 0.0)),
     )
 
@@ -481,6 +487,7 @@ def t5(setting: Setting, buckets: int = 32, max_distance: int = 128) -> View:
             f"Every bucket is trained at {setting.trained_length:,} tokens. All distances from "
             f"{starts[-1]:,} on share the last one: order beyond it is not told."
         )
+    legend = alt.Legend(orient="bottom", title=None, columns=1, symbolOpacity=1)
     bars = (
         alt.Chart(alt.InlineData(values=rows))
         .mark_rule(strokeWidth=5)
@@ -497,13 +504,9 @@ def t5(setting: Setting, buckets: int = 32, max_distance: int = 128) -> View:
             ),
             x2="to:Q",
             y=alt.Y("bucket:Q", axis=alt.Axis(title="bucket", tickCount=6)),
-            color=alt.Color(
-                "kind:N",
-                scale=alt.Scale(domain=T5_KINDS),
-                legend=alt.Legend(orient="bottom", title=None, columns=1, symbolOpacity=1),
-            ),
+            color=alt.Color("kind:N", scale=alt.Scale(domain=T5_KINDS), legend=legend),
             strokeDash=alt.StrokeDash(
-                "kind:N", scale=alt.Scale(domain=T5_KINDS, range=[[1, 0], [4, 3]]), legend=None
+                "kind:N", scale=alt.Scale(domain=T5_KINDS, range=[[1, 0], [4, 3]]), legend=legend
             ),
             tooltip=[alt.Tooltip("bucket:Q"), alt.Tooltip("said:N", title="distances")],
         )

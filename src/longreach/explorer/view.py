@@ -6,7 +6,13 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html import escape
+from pathlib import Path
 from typing import Any
+
+from ..report.theme import THEMES
+
+SCRIPT = Path(__file__).with_name("page.js")
+STYLE = Path(__file__).with_name("page.css")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,6 +23,7 @@ class View:
         numbers. reading: how to read the drawing. description: the drawing in words, for who
         cannot see it; `seen` unless given.
     spec: Vega-Lite, without width and config; or markup: HTML of our own, with all values escaped.
+    fixed: whether the chart has a width of its own.
     """
 
     name: str
@@ -26,6 +33,7 @@ class View:
     description: str = ""
     spec: dict[str, Any] | None = field(default=None, repr=False)
     markup: str = field(default="", repr=False)
+    fixed: bool = False
 
     @property
     def words(self) -> str:
@@ -37,7 +45,8 @@ class View:
         """The chart as wide as its place in a page, and labelled; None where there is no chart."""
         if self.spec is None:
             return None
-        return self.spec | {"width": "container", "description": self.words}
+        width = {} if self.fixed else {"width": "container"}
+        return self.spec | width | {"description": self.words}
 
 
 def html(view: View) -> str:
@@ -48,7 +57,7 @@ def html(view: View) -> str:
     drawing = view.markup
     spec = view.page_spec
     if spec is not None:
-        height = spec.get("height", 300) + 110  # Room for axis and legend, so that nothing jumps.
+        height = spec.get("height", 300) + 90  # Room for axis and legend, so that nothing jumps.
         drawing = (
             f'<div class="lr-chart" role="img" aria-label="{escape(view.words)}" '
             f'style="min-height:{int(height)}px" data-spec="{escape(json.dumps(spec))}"></div>'
@@ -78,9 +87,45 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]], caption: str = "")
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
     )
-    named = f"<caption>{escape(caption)}</caption>" if caption else ""
+    named = f'<p class="lr-note">{escape(caption)}</p>' if caption else ""
     return (
-        '<div class="lr-table" tabindex="0" role="region" '
-        f'aria-label="{escape(caption or "table")}"><table>{named}<thead><tr>{columns}</tr></thead>'
+        f'{named}<div class="lr-table" tabindex="0" role="region" '
+        f'aria-label="{escape(caption or "table")}"><table><thead><tr>{columns}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
+
+
+def problem(text: str) -> str:
+    """What is wrong with what was given."""
+    return f'<p class="lr-problem" role="alert">{escape(text)}</p>'
+
+
+def styles() -> str:
+    """The style sheet of views, with the colours of the charts' themes."""
+    return "".join(
+        f"{place} {{ {'; '.join(f'{name}: {value}' for name, value in colours(look).items())} }}\n"
+        for place, look in ((":root", "light"), (".dark, [data-theme=dark]", "dark"))
+    ) + STYLE.read_text(encoding="utf-8")
+
+
+def colours(look: str) -> dict[str, str]:
+    """Names that page.css uses, and what they are on light or dark paper."""
+    theme = THEMES[look]
+    first, second, third = theme["range"]["category"][:3]
+    return {
+        "--lr-paper": theme["background"],
+        "--lr-ink": theme["axis"]["labelColor"],
+        "--lr-muted": theme["axis"]["domainColor"],
+        "--lr-grid": theme["axis"]["gridColor"],
+        "--lr-first": first,
+        "--lr-second": second,
+        "--lr-third": third,
+    }
+
+
+def script() -> str:
+    """All that a page of views runs: the drawing library, the themes, and page.js."""
+    from ..report.page import bundle
+
+    own = SCRIPT.read_text(encoding="utf-8")
+    return f"{bundle()}\nwindow.longreachThemes = {json.dumps(THEMES)};\n{own}"

@@ -145,20 +145,29 @@ def _advice(diagnosis: Diagnosis, console: Console) -> None:
 
 def _table(candidates: Sequence[Candidate]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", padding=(0, 1), pad_edge=False)
-    table.add_column("repair", no_wrap=True)
-    for heading in ("pairs changed", "logits x", "local resolution", "reaches (tokens)"):
+    table.add_column(CANDIDATE_HEAD[0], no_wrap=True)
+    for heading in CANDIDATE_HEAD[1:]:
         table.add_column(heading, justify="right")
     for candidate in candidates:
-        made = candidate.effect
-        reach = "any" if made.effective_length is None else f"{made.effective_length:,}"
-        table.add_row(
-            _short(candidate),
-            f"{candidate.changed}",
-            f"{candidate.logits:.4f}",
-            f"{made.local_resolution:.0%}",
-            reach,
-        )
+        table.add_row(*cells(candidate))
     return table
+
+
+CANDIDATE_HEAD = ("repair", "pairs changed", "logits x", "local resolution", "reaches (tokens)")
+"""Of the table of candidates."""
+
+
+def cells(candidate: Candidate) -> tuple[str, ...]:
+    """A candidate's row, under CANDIDATE_HEAD."""
+    made = candidate.effect
+    reach = "any" if made.effective_length is None else f"{made.effective_length:,}"
+    return (
+        _short(candidate),
+        f"{candidate.changed}",
+        f"{candidate.logits:.4f}",
+        f"{made.local_resolution:.0%}",
+        reach,
+    )
 
 
 def _short(candidate: Candidate) -> str:
