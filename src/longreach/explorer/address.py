@@ -14,10 +14,15 @@ LONGEST = 500
 
 
 class Asked:
-    """The query of an address. What is missing or no sensible value is as if it were not there."""
+    """The query of an address. What is missing or no sensible value is as if it were not there.
 
-    def __init__(self, query: Mapping[str, str]) -> None:
+    tab: the one that is asking; of an address that is about another there is nothing.
+    """
+
+    def __init__(self, query: Mapping[str, str], tab: str | None = None) -> None:
         self._query = {key: value for key, value in query.items() if len(value) <= LONGEST}
+        if tab is not None and self._query.get("tab") != tab:
+            self._query = {}
 
     def raw(self, key: str) -> str | None:
         """A value as it stands, for what checks it itself."""

@@ -78,10 +78,19 @@ def build(library: Library, *, allow_hub: bool = False) -> gr.Blocks:
     return app
 
 
-class Part:
-    """A tab: its components, and what an address makes of them."""
+def nothing(asked: Asked) -> dict[Any, Any]:
+    """What is restored where a tab asks the address itself, when it is opened."""
+    return {}
 
-    def __init__(self, outputs: Sequence[Any], restore: Callable[[Asked], dict[Any, Any]]) -> None:
+
+class Part:
+    """A tab: components that an address changes when the page is loaded, and how."""
+
+    def __init__(
+        self,
+        outputs: Sequence[Any] = (),
+        restore: Callable[[Asked], dict[Any, Any]] = nothing,
+    ) -> None:
         self.outputs = outputs
         self.restore = restore
 
@@ -402,7 +411,15 @@ def studies_tab(tab: gr.Tab, library: Library, allow_hub: bool) -> Part:
 
     outputs = [words, figures, task, maps, scheme, length]
     gr.on([study.input, task.input], opened, [study, task], outputs, api_name="study", **FAST)
-    tab.select(opened, [study, task], outputs, api_visibility="private", **FAST)
+
+    def shown_first(name: str, wanted: str, request: gr.Request) -> list[Any]:
+        """When the tab is opened: what the address asks for, if it is about this tab."""
+        asked = Asked(dict(request.query_params), "studies")
+        name = asked.text("study", names) or name
+        wanted = asked.text("task", library.tasks) or wanted
+        return [name, *opened(name, wanted)]
+
+    tab.select(shown_first, [study, task], [study, *outputs], api_visibility="private", **FAST)
 
     def looked(name: str, chosen: str, which: str, at: float) -> str:
         """The attention map."""
@@ -410,15 +427,7 @@ def studies_tab(tab: gr.Tab, library: Library, allow_hub: bool) -> Part:
 
     look.click(looked, [study, task, scheme, length], map_, api_name="attention")
 
-    def restore(asked: Asked) -> dict[Any, Any]:
-        """The study and its task."""
-        name = asked.text("study", names)
-        if name is None:
-            return {}
-        wanted = asked.text("task", studies.choices(library.get(name))) or ""
-        return {study: name} | dict(zip(outputs, opened(name, wanted), strict=True))
-
-    return Part([study, *outputs], restore)
+    return Part()
 
 
 # Try it
@@ -490,13 +499,6 @@ def trial_tab(tab: gr.Tab, library: Library, allow_hub: bool) -> Part:
         api_name="generate",
         **FAST,
     )
-    tab.select(
-        lambda string, *rest: [gr.skip()] * 3 if string else generated(*rest),
-        [text, length, number, schemes],
-        made,
-        api_visibility="private",
-        **FAST,
-    )
     gr.on(
         [write.click, text.submit, schemes.input],
         partial(answered, mark=""),
@@ -506,24 +508,28 @@ def trial_tab(tab: gr.Tab, library: Library, allow_hub: bool) -> Part:
         **FAST,
     )
 
-    def restore(asked: Asked) -> dict[Any, Any]:
-        """The string, by number or as it was typed."""
-        kept = asked.texts("schemes", known) or known
+    def shown_first(
+        string: str, size: float, which: float, chosen: Sequence[str], request: gr.Request
+    ) -> list[Any]:
+        """When the tab is opened: what the address asks for, if it is about this tab."""
+        asked = Asked(dict(request.query_params), "trial")
+        kept = asked.texts("schemes", known) or list(chosen)
+        size = asked.whole("length", 1, trial.LONGEST) or size
+        which = asked.whole("number", 0, trial.STRINGS) or which
         typed = asked.raw("text")
-        if typed is not None:
-            answers = answered(typed, kept)
-            return {text: typed, shown: answers[0], drawn: answers[1], schemes: kept}
-        size = asked.whole("length", 1, trial.LONGEST) or 8
-        which = asked.whole("number", 0, trial.STRINGS) or 0
-        answers = generated(size, which, kept)
-        return {
-            length: size,
-            number: which,
-            schemes: kept,
-            **dict(zip(made, answers, strict=True)),
-        }
+        if typed is None and string:
+            return [gr.skip() for _ in range(6)]
+        answers = generated(size, which, kept) if typed is None else [typed, *answered(typed, kept)]
+        return [size, which, kept, *answers]
 
-    return Part([length, number, schemes, *made], restore)
+    tab.select(
+        shown_first,
+        [text, length, number, schemes],
+        [length, number, schemes, *made],
+        api_visibility="private",
+        **FAST,
+    )
+    return Part()
 
 
 MADE = {

@@ -3,38 +3,60 @@
   const themes = window.longreachThemes;
   const isDark = () => document.body.classList.contains("dark") ||
     (document.documentElement.dataset.theme || "") === "dark";
+  // What stands, or is being drawn, in a place. A page may change a place as well as replace it.
+  const known = new WeakMap();
+  const wanted = (place) => (isDark() ? "dark" : "light") + place.dataset.spec;
+  const stands = (place) => {
+    const state = known.get(place);
+    return state?.wanted === wanted(place) &&
+      (state.busy || place.querySelector("svg.marks") !== null);
+  };
   async function draw(place) {
+    if (!place.isConnected || place.clientWidth === 0 || stands(place)) return;
+    const state = {wanted: wanted(place), busy: true};
     const look = isDark() ? "dark" : "light";
-    if (!place.isConnected || place.dataset.drawn === look || place.clientWidth === 0) return;
-    place.dataset.drawn = look;
+    known.get(place)?.view?.finalize();
+    known.set(place, state);
     try {
-      await vegaEmbed(place, JSON.parse(place.dataset.spec), {
+      const {view} = await vegaEmbed(place, JSON.parse(place.dataset.spec), {
         mode: "vega-lite", renderer: "svg", actions: false,
         config: themes[look], tooltip: {theme: look},
       });
+      state.view = view;
+      place.dataset.drawn = look;
     } catch (problem) {
-      if (place.isConnected) throw problem;  // Replaced while it was drawn: nobody misses it.
+      if (place.isConnected && known.get(place) === state) throw problem;  // Else nobody misses it.
+    } finally {
+      state.busy = false;
     }
+    if (!stands(place)) again(place);
   }
   const sight = new IntersectionObserver((entries) => {
     for (const entry of entries) if (entry.isIntersecting) draw(entry.target);
   }, {rootMargin: "300px"});
+  function again(place) {  // Told anew whether the place is in sight.
+    sight.unobserve(place);
+    sight.observe(place);
+  }
   function find(root) {
     if (root.nodeType !== Node.ELEMENT_NODE) return;
-    if (root.matches(".lr-chart")) sight.observe(root);
-    root.querySelectorAll(".lr-chart").forEach((place) => sight.observe(place));
+    if (root.matches(".lr-chart")) again(root);
+    root.querySelectorAll(".lr-chart").forEach(again);
   }
-  function redraw() {
-    document.querySelectorAll(".lr-chart[data-drawn]").forEach((place) => {
-      sight.unobserve(place);
-      sight.observe(place);
-    });
+  const redraw = () => document.querySelectorAll(".lr-chart").forEach(again);
+  function changed(changes) {
+    const places = new Set();
+    for (const change of changes) {
+      change.addedNodes.forEach(find);
+      const place = change.target.closest?.(".lr-chart");
+      if (place) places.add(place);
+    }
+    for (const place of places) if (place.isConnected && !stands(place)) again(place);
   }
   function begin() {
     find(document.body);
-    new MutationObserver((changes) => {
-      for (const change of changes) change.addedNodes.forEach(find);
-    }).observe(document.body, {childList: true, subtree: true});
+    new MutationObserver(changed).observe(
+      document.body, {childList: true, subtree: true, attributeFilter: ["data-spec"]});
     new MutationObserver(redraw).observe(document.body, {attributeFilter: ["class"]});
   }
   if (document.body) begin(); else addEventListener("DOMContentLoaded", begin);
@@ -99,7 +121,7 @@
   function watch() {
     new MutationObserver(() => {
       if (!waiting) { waiting = true; setTimeout(address, 60); }
-    }).observe(document.body, {childList: true, subtree: true});
+    }).observe(document.body, {childList: true, subtree: true, attributeFilter: ["data-query"]});
   }
   if (document.body) watch(); else addEventListener("DOMContentLoaded", watch);
 })();

@@ -166,6 +166,7 @@ def serve(
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen()  # Who comes before the app is ready waits.
     except OSError as error:
         raise RunError(
             f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port"

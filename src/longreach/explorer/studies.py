@@ -172,8 +172,9 @@ def figures_html(study: Recorded, task: str) -> str:
         View(
             name=one["name"],
             title=one["title"],
-            seen=one["description"],
+            seen="",  # The verdict above says it.
             reading=one["caption"],
+            description=one["description"],
             spec=dict(one["spec"]),
         )
         for one in study.figures

@@ -65,7 +65,8 @@ def html(view: View) -> str:
     return (
         f'<figure class="lr-view" id="view-{escape(view.name)}">'
         f"<h3>{escape(view.title)}</h3>{drawing}"
-        f'<figcaption><p class="lr-seen">{escape(view.seen)}</p>'
+        "<figcaption>"
+        + (f'<p class="lr-seen">{escape(view.seen)}</p>' if view.seen else "")
         + (f'<p class="lr-reading">{escape(view.reading)}</p>' if view.reading else "")
         + "</figcaption></figure>"
     )
