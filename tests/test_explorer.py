@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from html.parser import HTMLParser
 from math import cos, exp, pi
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from longreach.errors import InputError
-from longreach.explorer import positions, view
+from longreach.explorer import positions, studies, trial, view
+from longreach.explorer.address import Asked, marker
 from longreach.explorer.positions import BASES, FREE, HEAD_DIMS, HEADS, LENGTHS, Setting
 from longreach.repairs import REPAIRS
+from longreach.results import Results
 
 GRID = [
     Setting(),
@@ -135,3 +138,152 @@ def test_values_are_escaped_in_markup():
 def test_a_setting_out_of_range_is_refused(wrong):
     with pytest.raises(InputError):
         Setting(**wrong)
+
+
+RESULTS = Path(__file__).parents[1] / "results"
+
+
+@pytest.mark.parametrize("path", sorted(studies.SHIPPED.glob("*.gz")), ids=lambda path: path.name)
+def test_a_shipped_study_is_the_one_that_is_recorded(path):
+    """Made anew with `python -m longreach.explorer.studies` after results/ has changed."""
+    made = studies.Recorded.load(path)
+    folder = RESULTS / made.name
+    assert made.origin == studies.origin(folder)
+    assert made.question == Results.read(folder).plan["study"]["question"]
+    assert [name for name, _ in made.verdicts]
+    for figure in made.figures:
+        assert figure["spec"]["datasets"]
+
+
+def test_every_recorded_study_ships_and_they_are_small():
+    recorded = {path.parent.name for path in RESULTS.glob("*/plan.json")}
+    shipped = list(studies.SHIPPED.glob(f"*{studies.ENDING}"))
+    assert {path.name.removesuffix(studies.ENDING) for path in shipped} == recorded
+    everything = (*shipped, *trial.MODELS.rglob("*"))
+    assert sum(path.stat().st_size for path in everything if path.is_file()) < 5_000_000
+    for path in trial.MODELS.glob("*/weights.safetensors"):
+        assert path.stat().st_size < 1_000_000
+
+
+def test_a_runs_folder_is_shown_as_its_report_tells_it(tmp_path):
+    from .report_fixture import write_runs
+
+    folder = write_runs(tmp_path / "mine")
+    library = studies.Library([folder])
+    name = library.names[0]
+    assert name.endswith("(mine)")
+    made = library.get(name)
+    made.save(tmp_path / "a.json.gz")
+    made.save(tmp_path / "b.json.gz")
+    assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
+    loaded = studies.Recorded.load(tmp_path / "a.json.gz")
+    for task in studies.choices(loaded):
+        assert 'class="lr-chart"' in studies.figures_html(loaded, task)
+        assert "at every length" in studies.words_html(loaded, task) or task == studies.EVERY
+    assert library.weights(name) is None
+
+
+def test_a_studys_words_are_escaped():
+    nasty = "<img src=x onerror=alert(1)>"
+    made = studies.Recorded(
+        name=nasty,
+        question=nasty,
+        across=nasty,
+        verdicts=[(nasty, [nasty])],
+        progress=[nasty],
+        methods=[nasty],
+        provenance=[(nasty, nasty)],
+        figures=[
+            {key: nasty for key in ("name", "task", "metric", "title", "caption", "description")}
+            | {"spec": {"title": nasty}}
+        ],
+        origin="",
+    )
+    for task in (nasty, studies.EVERY):
+        assert "<img" not in studies.words_html(made, task) + studies.figures_html(made, task)
+
+
+def test_a_folder_that_is_no_runs_folder_is_refused(tmp_path):
+    with pytest.raises(InputError, match="no runs folder"):
+        studies.Library([tmp_path])
+
+
+# Models to try
+
+
+def test_every_shipped_model_copies_what_it_was_trained_for_and_fails_in_the_end():
+    for name in trial.schemes():
+        one = trial.model(name)
+        assert one.scores[one.trained_length].value > 0.95
+        assert one.scores[trial.LONGEST].value < 0.05
+        assert one.reach >= one.trained_length
+
+
+def test_what_a_model_writes_agrees_with_what_was_measured():
+    """Ten strings of a length, generated token by token, against the recorded share."""
+    for name in trial.schemes():
+        for length in (8, 24):
+            whole = [
+                trial.answers(trial.prompt(number, length), [name])[0].whole for number in range(10)
+            ]
+            recorded = trial.model(name).scores[length].value
+            assert np.mean(whole) == pytest.approx(recorded, abs=0.3)
+
+
+def test_a_longer_prompt_goes_on_with_the_shorter():
+    short, long = trial.prompt(7, 5), trial.prompt(7, 20)
+    assert long.startswith(short)
+    assert len(long.split()) == 20
+    assert trial.prompt(8, 20) != long
+
+
+def test_right_and_wrong_are_told_by_more_than_colour():
+    made = trial.Answer("rope", ("a", "b", "<eos>"), ("a", "c"))
+    assert (made.right, made.whole) == (1, False)
+    written = trial.answers_html("a b", [made])
+    assert written.count("✓") == 1
+    assert written.count("✗") == 2
+    assert "c: wrong, b is due" in written
+    assert "nothing: wrong, &lt;eos&gt; is due" in written
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "1 to 30"),
+        ("a " * 31, "1 to 30"),
+        ("a z9", "no word of this task"),
+        ("a <sep> b", "frames a sequence"),
+        ("a" * 500, "more than 400"),
+        ("<img>", "no word of this task"),
+    ],
+)
+def test_a_prompt_that_is_none_is_told(text, said):
+    with pytest.raises(InputError, match=said):
+        trial.answers(text, ["rope"])
+
+
+# Addresses
+
+
+def test_an_address_gives_what_is_sensible_and_nothing_else():
+    asked = Asked({"a": "3", "b": "NaN", "c": "1e999", "d": "x,rope,<b>", "e": "y" * 501})
+    assert asked.whole("a", 1, 5) == 3
+    assert asked.whole("a", 4, 5) is None
+    assert asked.number("b", -9e99, 9e99) is None
+    assert asked.number("c", -9e99, 9e99) is None
+    assert asked.texts("d", ["alibi", "rope"]) == ["rope"]
+    assert asked.texts("z", ["rope"]) is None
+    assert asked.raw("e") is None
+    assert Asked({"tab": "trial", "a": "3"}, "studies").whole("a", 1, 5) is None
+
+
+def test_a_marker_is_escaped_and_reads_back():
+    from html import unescape
+    from urllib.parse import parse_qs
+
+    nasty = '"><img src=x>&a=b'
+    made = marker("trial", text=nasty)
+    assert "<img" not in made
+    query = unescape(made.split('data-query="')[1].split('"')[0])
+    assert parse_qs(query) == {"tab": ["trial"], "text": [nasty]}

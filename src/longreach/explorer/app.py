@@ -15,7 +15,7 @@ from . import attention, model, positions, studies, trial
 from .address import Asked, marker
 from .positions import BASES, FREE, HEAD_DIMS, HEADS, LENGTHS, Setting
 from .studies import Library
-from .view import page, problem
+from .view import page, paragraph, problem
 
 TITLE = "longreach explorer"
 
@@ -463,7 +463,8 @@ def trial_tab(tab: gr.Tab, library: Library, allow_hub: bool) -> Part:
             scale=4,
         )
         write = gr.Button("Write", elem_id="lr-write", scale=0, min_width=120)
-    shown = gr.HTML("", elem_id="lr-answers")
+    waiting = paragraph("The models are being loaded, which takes a moment the first time.")
+    shown = gr.HTML(waiting, elem_id="lr-answers")
     drawn = gr.HTML("", elem_id="lr-trial")
 
     def answered(string: str, chosen: Sequence[str], mark: str = "") -> list[str]:

@@ -131,7 +131,10 @@ def application(folders: list[Path] | None = None, *, allow_hub: bool = False) -
         built,
         path="",
         # Names of fonts that are there already: Gradio would fetch its own from elsewhere.
-        theme=gr.themes.Default(font=sans, font_mono=mono),
+        theme=gr.themes.Default(font=sans, font_mono=mono).set(
+            body_background_fill=view.colours("light")["--lr-paper"],
+            body_background_fill_dark=view.colours("dark")["--lr-paper"],
+        ),
         css=view.styles(),
         # A module, whose names stay its own.
         head=f'<script type="module" src="{SCRIPT}"></script>',
