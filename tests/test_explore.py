@@ -325,12 +325,12 @@ def test_a_config_is_pasted_and_its_block_copied(browser, url, width):
         visit.page.locator("#lr-diagnose").click()
         wanted = json.dumps(f"the config: {nasty}")
         visit.page.wait_for_function(
-            f"document.querySelector('#lr-diagnosis h3')?.textContent.startsWith({wanted})"
+            f"document.querySelector('#lr-diagnosis h2')?.textContent.startsWith({wanted})"
         )
     box.fill(json.dumps(CONFIG))
     visit.page.locator("#lr-diagnose").click()
     visit.page.wait_for_function(
-        "document.querySelector('#lr-diagnosis h3').textContent.startsWith('the config: llama')"
+        "document.querySelector('#lr-diagnosis h2').textContent.startsWith('the config: llama')"
     )
     visit.drawn("#lr-diagnosis")
     visit.page.locator("#lr-block .lr-copy").first.click()
@@ -356,7 +356,7 @@ def test_a_chosen_file_goes_into_the_box_and_is_not_uploaded(browser, url, tmp_p
 def test_a_study_is_chosen_and_its_figures_drawn(browser, url, width):
     visit = Visit(browser, url, width)
     visit.tab("Past the trained length")
-    visit.page.wait_for_selector("#lr-words h3")
+    visit.page.wait_for_selector("#lr-words h2")
     visit.page.locator("#lr-study input").click()
     visit.page.get_by_role("option", name="length-curve", exact=True).click()
     visit.page.wait_for_function("location.search.includes('study=length-curve')")

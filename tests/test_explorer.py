@@ -179,7 +179,7 @@ def test_a_runs_folder_is_shown_as_its_report_tells_it(tmp_path):
     loaded = studies.Recorded.load(tmp_path / "a.json.gz")
     for task in studies.choices(loaded):
         assert 'class="lr-chart"' in studies.figures_html(loaded, task)
-        assert "at every length" in studies.words_html(loaded, task) or task == studies.EVERY
+        assert f"<b>{task}.</b>" in studies.words_html(loaded, task) or task == studies.EVERY
     assert library.weights(name) is None
 
 
@@ -220,11 +220,11 @@ def test_every_shipped_model_copies_what_it_was_trained_for_and_fails_in_the_end
 
 
 def test_what_a_model_writes_agrees_with_what_was_measured():
-    """Ten strings of a length, generated token by token, against the recorded share."""
+    """Some strings of a length, generated token by token, against the recorded share."""
     for name in trial.schemes():
         for length in (8, 24):
             whole = [
-                trial.answers(trial.prompt(number, length), [name])[0].whole for number in range(10)
+                trial.answers(trial.prompt(number, length), [name])[0].whole for number in range(4)
             ]
             recorded = trial.model(name).scores[length].value
             assert np.mean(whole) == pytest.approx(recorded, abs=0.3)

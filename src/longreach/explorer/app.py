@@ -53,6 +53,7 @@ def build(library: Library, *, allow_hub: bool = False) -> gr.Blocks:
     Every function gets all it works on from the page, and keeps nothing of it: people who use the
     app at the same time share no state but the studies.
     """
+    app: gr.Blocks
     with gr.Blocks(title=TITLE, analytics_enabled=False) as app:
         gr.HTML(f"<header><h1>{TITLE}</h1><p>{LEAD}</p></header>", elem_id="lr-head")
         with gr.Tabs(elem_id="lr-tabs") as tabs:
@@ -198,7 +199,7 @@ def positions_tab(tab: gr.Tab, library: Library, allow_hub: bool) -> Part:
         )
     first = gr.HTML(upper(start), elem_id="lr-positions")
     second = gr.HTML(lower(start), elem_id="lr-distances")
-    controls = [head_dim, base, trained, target, repairs, heads]
+    controls: list[Any] = [head_dim, base, trained, target, repairs, heads]
 
     def moved(*places: Any) -> list[Any]:
         """The first panel and what the sliders are called now."""

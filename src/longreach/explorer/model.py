@@ -96,12 +96,12 @@ def parts(found: Diagnosis) -> Iterator[str]:
         if checkpoint.stated_length is not None
         else ""
     )
-    yield f"<h3>{escape(f'{checkpoint.source}: {checkpoint.model_type}{stated}')}</h3>"
+    yield f"<h2>{escape(f'{checkpoint.source}: {checkpoint.model_type}{stated}')}</h2>"
     for group in checkpoint.groups:
         lines = describe(group, checkpoint, found.target_length)
         yield "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
     count = len(checkpoint.problems)
-    yield f"<h3>Problems in the config: {count or 'none found'}</h3>"
+    yield f"<h2>Problems in the config: {count or 'none found'}</h2>"
     if count:
         yield '<dl class="lr-problems">'
         for problem in checkpoint.problems:
@@ -117,7 +117,7 @@ def parts(found: Diagnosis) -> Iterator[str]:
 def advice(found: Diagnosis) -> Iterator[str]:
     """What the target length takes."""
     told = found.advice
-    yield f"<h3>To reach {found.target_length:,} tokens</h3>"
+    yield f"<h2>To reach {found.target_length:,} tokens</h2>"
     yield paragraph(told.reason[:1].upper() + told.reason[1:] + ".", "lr-seen")
     if told.candidates:
         yield table(
@@ -130,7 +130,7 @@ def advice(found: Diagnosis) -> Iterator[str]:
             yield (f"<li><b>{escape(each.effect.repair.name)}</b>: {escape(each.short_text)}</li>")
         yield "</ul>"
     yield page(charts(found))
-    yield "<h4>Not known without measuring</h4><ul>"
+    yield "<h3>Not known without measuring</h3><ul>"
     yield "".join(f"<li>{escape(unknown)}</li>" for unknown in told.unknown)
     yield "</ul>"
 
@@ -206,7 +206,7 @@ def prescribed(found: Diagnosis, repair: str, engine: str) -> Prescription:
 def prescription_html(found: Prescription) -> str:
     """Each way to tell the engine in a box of its own with a button that copies it; then notes."""
     head = escape(f"{found.engine} {found.version}")
-    said = [f"<h3>{head}</h3>"]
+    said = [f"<h2>{head}</h2>"]
     if found.refused is not None:
         said.append(paragraph(f"{found.engine} cannot: {found.refused}", "lr-seen"))
     for title, pasted in ways(found) if found.refused is None else ():

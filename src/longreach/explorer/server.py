@@ -124,17 +124,11 @@ def application(folders: list[Path] | None = None, *, allow_hub: bool = False) -
             headers={"cache-control": "public, max-age=3600"},
         )
 
-    sans = ["system-ui", "Segoe UI", "DejaVu Sans", "sans-serif"]
-    mono = ["ui-monospace", "DejaVu Sans Mono", "monospace"]
     gr.mount_gradio_app(
         outer,
         built,
         path="",
-        # Names of fonts that are there already: Gradio would fetch its own from elsewhere.
-        theme=gr.themes.Default(font=sans, font_mono=mono).set(
-            body_background_fill=view.colours("light")["--lr-paper"],
-            body_background_fill_dark=view.colours("dark")["--lr-paper"],
-        ),
+        theme=look(),
         css=view.styles(),
         # A module, whose names stay its own.
         head=f'<script type="module" src="{SCRIPT}"></script>',
@@ -147,6 +141,32 @@ def application(folders: list[Path] | None = None, *, allow_hub: bool = False) -
     )
     outer.add_middleware(Guard)
     return outer
+
+
+def look() -> Any:
+    """Gradio's theme in the charts' colours, with enough contrast to be read."""
+    import gradio as gr
+
+    from .view import colours
+
+    light, dark = colours("light"), colours("dark")
+    strong = light["--lr-first"]  # White stands out on it, on either paper.
+    # Names of fonts that are there already: Gradio would fetch its own from elsewhere.
+    return gr.themes.Default(
+        primary_hue=gr.themes.colors.blue,
+        font=["system-ui", "Segoe UI", "DejaVu Sans", "sans-serif"],
+        font_mono=["ui-monospace", "DejaVu Sans Mono", "monospace"],
+    ).set(
+        body_background_fill=light["--lr-paper"],
+        body_background_fill_dark=dark["--lr-paper"],
+        slider_color=strong,
+        button_primary_background_fill=strong,
+        button_primary_background_fill_dark=strong,
+        button_primary_background_fill_hover=strong,
+        button_primary_background_fill_hover_dark=strong,
+        button_primary_text_color="white",
+        button_primary_text_color_dark="white",
+    )
 
 
 def serve(

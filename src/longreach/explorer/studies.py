@@ -154,7 +154,7 @@ def found(path: Path) -> Recorded:
 
 def words_html(study: Recorded, task: str) -> str:
     """The question, what one sees, and what to know of it."""
-    said = [f"<h3>{escape(study.question)}</h3>"]
+    said = [f"<h2>{escape(study.question)}</h2>"]
     chosen = [(name, lines) for name, lines in study.verdicts if task in (name, EVERY)]
     if study.across and task == EVERY:
         said.append(paragraph(study.across, "lr-seen"))

@@ -217,8 +217,8 @@ def answers_html(text: str, found: Sequence[Answer]) -> str:
             )
         verdict = "whole" if each.whole else f"{each.right} right, then wrong"
         said.append(
-            f'<section class="lr-answer"><h4>{escape(each.scheme)} <span>{escape(verdict)}; holds '
-            f"up to {held}</span></h4><ol>{''.join(cells)}</ol></section>"
+            f'<section class="lr-answer"><h2>{escape(each.scheme)} <span>{escape(verdict)}; holds '
+            f"up to {held}</span></h2><ol>{''.join(cells)}</ol></section>"
         )
     return f'<div class="lr-model">{"".join(said)}</div>'
 

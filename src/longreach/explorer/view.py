@@ -64,7 +64,7 @@ def html(view: View) -> str:
         )
     return (
         f'<figure class="lr-view" id="view-{escape(view.name)}">'
-        f"<h3>{escape(view.title)}</h3>{drawing}"
+        f"<h2>{escape(view.title)}</h2>{drawing}"
         "<figcaption>"
         + (f'<p class="lr-seen">{escape(view.seen)}</p>' if view.seen else "")
         + (f'<p class="lr-reading">{escape(view.reading)}</p>' if view.reading else "")
