@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from longreach.errors import InputError
-from longreach.explorer import positions, studies, trial, view
+from longreach.explorer import attention, positions, studies, trial, view
 from longreach.explorer.address import Asked, marker
 from longreach.explorer.positions import BASES, FREE, HEAD_DIMS, HEADS, LENGTHS, Setting
 from longreach.repairs import REPAIRS
@@ -287,3 +287,18 @@ def test_a_marker_is_escaped_and_reads_back():
     assert "<img" not in made
     query = unescape(made.split('data-query="')[1].split('"')[0])
     assert parse_qs(query) == {"tab": ["trial"], "text": [nasty]}
+
+
+def test_a_studys_models_are_looked_into_where_their_weights_are():
+    library = studies.Library([trial.MODELS])
+    name = library.names[0]
+    about = attention.choices(library, name)
+    assert list(about.schemes) == trial.schemes()
+    made = attention.view(library, name, "copy", "alibi", 12)
+    assert "alibi at 12" in made.title
+    assert "width" not in made.page_spec  # It has one of its own.
+    for wrong in (("learned", 12), ("alibi", 0), ("alibi", 65)):
+        with pytest.raises(InputError):
+            attention.view(library, name, "copy", *wrong)
+    shipped = attention.choices(library, "recall")
+    assert list(shipped.schemes) == []
