@@ -57,7 +57,8 @@ def html(view: View) -> str:
     drawing = view.markup
     spec = view.page_spec
     if spec is not None:
-        height = spec.get("height", 300) + 90  # Room for axis and legend, so that nothing jumps.
+        # Room for axis and legend, so that nothing jumps.
+        height = 0 if view.fixed else spec.get("height", 300) + 90
         drawing = (
             f'<div class="lr-chart" role="img" aria-label="{escape(view.words)}" '
             f'style="min-height:{int(height)}px" data-spec="{escape(json.dumps(spec))}"></div>'
