@@ -69,9 +69,8 @@ def main() -> None:
         for name in ("words", "chart"):
             found = [move[name] for move in moves]
             median = statistics.median(found)
-            print(
-                f"slider: {name} after {median:4.0f} ms (median of {len(found)}; most {max(found):.0f})"
-            )
+            most = f"median of {len(found)}; most {max(found):.0f}"
+            print(f"slider: {name} after {median:4.0f} ms ({most})")
     finally:
         server.send_signal(signal.SIGINT)
         server.wait(30)
