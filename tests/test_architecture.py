@@ -30,6 +30,7 @@ LAYERS = [
     ["run"],
     ["pretrained"],
     ["show"],
+    ["explorer"],
     ["cli"],
     ["__main__"],
 ]
@@ -49,6 +50,7 @@ TORCH_FREE = [
     "schemes",
     "tasks",
     "corpora",
+    "explorer",
     "cli",
 ]
 """Importing these does not import torch: listing and reporting answer at once."""

@@ -20,3 +20,22 @@ def read(model: str, *, trained_length: int | None = None) -> Checkpoint:
     if isinstance(found, Gguf):
         return read_gguf(found.path, trained_length=trained_length)
     return from_config(found.config, found.source, trained_length=trained_length)
+
+
+def read_text(
+    text: str, source: str, *, trained_length: int | None = None, deepest: int | None = None
+) -> Checkpoint:
+    """The checkpoint of a config that is at hand as text, such as one pasted into a form.
+
+    source: what to call it. deepest: objects and lists within one another, at most.
+    No file is opened and nothing fetched, whatever the text says.
+
+    Raises InputError for what is no config, or is too large or too deep to be one.
+    """
+    from .sources import parsed
+
+    return from_config(
+        parsed(text.encode(errors="replace"), source, deepest=deepest),
+        source,
+        trained_length=trained_length,
+    )

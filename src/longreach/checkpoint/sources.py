@@ -70,7 +70,7 @@ def load(model: str) -> Config | Gguf:
     Raises InputError if nothing can be read, naming what was looked for.
     """
     if model == "-":
-        return Config("standard input", _parsed(_bytes(sys.stdin.buffer), "standard input"))
+        return Config("standard input", parsed(_bytes(sys.stdin.buffer), "standard input"))
     if model.startswith("gguf:"):
         named = model.removeprefix("gguf:")
         path = _path(named)
@@ -86,8 +86,11 @@ def load(model: str) -> Config | Gguf:
     raise _missing(model, path)
 
 
-def _parsed(data: bytes, source: str) -> dict[str, Any]:
-    """The JSON object that a config is: UTF-8 without a byte-order mark, no key twice."""
+def parsed(data: bytes, source: str, *, deepest: int | None = None) -> dict[str, Any]:
+    """The JSON object that a config is: UTF-8 without a byte-order mark, no key twice.
+
+    deepest: objects and lists within one another, at most.
+    """
     if len(data) > LARGEST:
         raise InputError(
             f"{source} has more than {LARGEST:,} bytes, and no config is that large; {FORMS}"
@@ -115,7 +118,24 @@ def _parsed(data: bytes, source: str) -> dict[str, Any]:
         raise InputError(f"{source} is nested too deeply to be a config") from None
     if not isinstance(found, dict):
         raise InputError(f"{source} should hold one JSON object, got {brief(found)}")
+    if deepest is not None and deeper(found, deepest):
+        raise InputError(
+            f"{source} is nested more than {deepest} levels deep, and no config is; {FORMS}"
+        )
     return found
+
+
+def deeper(value: Any, levels: int) -> bool:
+    """Whether objects and lists lie more than so many levels within one another.
+
+    >>> deeper({"a": [1]}, 2), deeper({"a": [1]}, 1)
+    (False, True)
+    """
+    layer = [value]
+    for _ in range(levels):
+        inner = (each.values() if isinstance(each, dict) else each for each in layer)
+        layer = [one for some in inner for one in some if isinstance(one, (dict, list))]
+    return bool(layer)
 
 
 def _no_other_format(data: bytes, source: str) -> None:
@@ -169,7 +189,7 @@ def _of_file(path: Path) -> Config | Gguf:
                 if file.read(4) == b"GGUF":
                     return Gguf(path)
                 file.seek(0)
-            return Config(str(path), _parsed(_bytes(file), str(path)))
+            return Config(str(path), parsed(_bytes(file), str(path)))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
 
@@ -204,7 +224,7 @@ def _of_hub(model: str, name: str, revision: str | None) -> Config:
     """config.json of a model on the hub."""
     try:
         with Path(_fetched(model, name, revision)).open("rb") as file:
-            return Config(model, _parsed(_bytes(file), f"{CONFIG} of {model}"))
+            return Config(model, parsed(_bytes(file), f"{CONFIG} of {model}"))
     except OSError as error:
         raise InputError(f"cannot read {CONFIG} of {model}: {error.strerror or error}") from None
 

@@ -10,6 +10,7 @@ from . import (
     attention as attention,
     compare as compare,
     diagnose as diagnose,
+    explore as explore,
     lab as lab,
     measure as measure,
     needles as needles,

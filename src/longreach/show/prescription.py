@@ -31,10 +31,11 @@ def prescribed(
     """
     checkpoint = read(model, trained_length=trained_length)
     asked = Repair.parse(repair)
-    return prescribe(checkpoint, asked, _extension(checkpoint, target_length), engine)
+    return prescribe(checkpoint, asked, extension_of(checkpoint, target_length), engine)
 
 
-def _extension(checkpoint: Checkpoint, target_length: int) -> Extension:
+def extension_of(checkpoint: Checkpoint, target_length: int) -> Extension:
+    """From the length that a model was trained at to the target. InputError if nothing says it."""
     groups = checkpoint.unbounded or checkpoint.groups
     trained = groups[0].trained_length if groups else None
     if trained is None:
@@ -89,17 +90,11 @@ def _lines(prescription: Prescription) -> Iterator[str]:
         yield from wrapped(f"{head} cannot: {prescription.refused}", "")
         yield from notes(prescription.notes)
         return
-    if prescription.block is not None:
-        yield f"{head}: {prescription.where}"
+    for title, pasted in ways(prescription):
+        yield f"{head}: {title}"
         yield ""
-        yield from _indented(block_text(prescription.block, prescription.where))
+        yield from _indented(pasted)
         yield ""
-    for way, title in ((prescription.flags, "flags"), (prescription.command, "command")):
-        if way is not None:
-            yield f"{head}: {title}"
-            yield ""
-            yield f"    {way}"
-            yield ""
     yield from notes(prescription.notes)
     for versions, spelling in prescription.spellings.items():
         yield ""
@@ -109,6 +104,16 @@ def _lines(prescription: Prescription) -> Iterator[str]:
             yield from _indented(spelling)
         else:
             yield from _indented(block_text(spelling, prescription.where))
+
+
+def ways(prescription: Prescription) -> Iterator[tuple[str, str]]:
+    """Each way there is to tell the engine: where it goes, and what to paste there."""
+    if prescription.block is not None:
+        yield prescription.where, block_text(prescription.block, prescription.where)
+    if prescription.flags is not None:
+        yield "flags", prescription.flags
+    if prescription.command is not None:
+        yield "command", prescription.command
 
 
 def notes(found: Sequence[str]) -> Iterator[str]:
