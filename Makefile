@@ -6,8 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 # torch first and alone: asked for as a range, pip would fetch a newer build with CUDA.
 TORCH := torch==2.13.0
+AXE_VERSION := 4.14.1
+AXE_SHA256 := e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
 
-.PHONY: demo test check slow mutants bench smollm2 clean
+.PHONY: demo test check slow mutants bench smollm2 axe clean
 
 demo: $(VENV)/.core
 	$(BIN)/longreach run quick
@@ -53,6 +55,15 @@ $(VENV)/.pretrained: $(VENV)/.core
 $(VENV)/.dev: $(VENV)/.core
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
+
+# Rules of accessibility that tests of pages ask, where they are there; not part of longreach.
+axe: $(VENV)/axe.min.js
+
+$(VENV)/axe.min.js: | $(VENV)/bin/python
+	cd $(VENV) && npm pack --silent axe-core@$(AXE_VERSION) >/dev/null
+	cd $(VENV) && echo "$(AXE_SHA256)  axe-core-$(AXE_VERSION).tgz" | sha256sum --check --quiet
+	tar -xzf $(VENV)/axe-core-$(AXE_VERSION).tgz -C $(VENV) --strip-components=1 package/axe.min.js
+	rm $(VENV)/axe-core-$(AXE_VERSION).tgz
 
 clean:
 	rm -rf $(VENV)

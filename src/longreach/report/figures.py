@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,10 +12,11 @@ from longreach.results import FINE_TUNE
 
 from . import depths, endings, ranking, ranking_charts
 from .aggregate import Aggregate
-from .charts import chart, rounded
+from .charts import chart
 from .lengths import chosen
 from .metrics import Metric, metric_of
 from .picture import Picture, line, place
+from .sheet import as_csv
 from .summarise import REACH_NATS, Summary, Task
 from .theme import THEMES
 from .training_loss import training_loss
@@ -389,15 +388,6 @@ def training_figure(summary: Summary, task: Task, points: list[dict[str, Any]]) 
             ([p[key] for key in ("curve", "x", "mean", "low", "high", "seeds")] for p in points),
         ),
     )
-
-
-def as_csv(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """A CSV text, numbers to six digits; empty where there is none."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(map(rounded, row) for row in rows)
-    return out.getvalue()
 
 
 def slug(label: str) -> str:
