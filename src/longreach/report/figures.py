@@ -79,16 +79,20 @@ def figures(summary: Summary) -> list[Figure]:
 
 def draw(figure: Figure) -> Figure:
     """The figure with its SVG and PNG."""
+    import vl_convert
+
+    svg = svg_of(figure)
+    return replace(figure, svg=svg, png=vl_convert.svg_to_png(svg, scale=2))
+
+
+def svg_of(figure: Figure, look: str = "light") -> str:
+    """The drawing on one of the papers of THEMES."""
     import altair
     import vl_convert
 
     version = ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
-    svg = vl_convert.vegalite_to_svg(figure.spec, vl_version=version, config=THEMES["light"])
-    return replace(
-        figure,
-        svg=labelled(fewer_digits(svg), figure.name, figure.description),
-        png=vl_convert.svg_to_png(svg, scale=2),
-    )
+    svg = vl_convert.vegalite_to_svg(figure.spec, vl_version=version, config=THEMES[look])
+    return labelled(fewer_digits(svg), figure.name, figure.description)
 
 
 def fewer_digits(svg: str) -> str:

@@ -63,12 +63,12 @@ def text(summary: Summary, figures: Iterable[Figure], home: str = "") -> str:
     )
 
 
-def environment() -> Environment:
-    """Where templates are found, and how values come into them: escaped."""
+def environment(*folders: Path) -> Environment:
+    """Where templates are found (here, and in other folders), and values come into them escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     found = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
+        loader=FileSystemLoader([Path(__file__).parent, *folders]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
