@@ -179,11 +179,14 @@ def test_claims_about_loss_that_do_not_hold_are_told_so(tmp_path):
         tmp_path, "length-curve", tasks=["text"], schemes=SCHEMES, blow_up="nope", seeds=[0, 1]
     )
     assert verdicts(found) == [True, True, True, False, True]
-    assert found.verdict == "Of 5 claims, 4 hold here and 1 does not."
+    assert found.verdict == "Of 5 claims, 4 hold here, 1 does not."
 
 
-@pytest.mark.parametrize(("far", "holds"), [("nope", True), ("alibi", False)])
-def test_claims_about_strings_are_judged_by_the_rows(tmp_path, far, holds):
+@pytest.mark.parametrize(
+    ("far", "by", "holds", "settled"),
+    [("nope", 3.0, True, True), ("alibi", 3.0, False, True), ("alibi", 2.51, None, False)],
+)
+def test_claims_about_strings_are_judged_by_the_rows(tmp_path, far, by, holds, settled):
     found = answer(
         tmp_path,
         "copy-reverse",
@@ -193,10 +196,12 @@ def test_claims_about_strings_are_judged_by_the_rows(tmp_path, far, holds):
         lengths=(8, 16, 17, 18, 20, 24),
         trained_length=16,
         shortest=1,
-        cliff={"nope": 2.5, "alibi": 1.0, "sinusoidal": 0.8, "rope": 0.2} | {far: 3.0},
+        cliff={"nope": 2.5, "alibi": 1.0, "sinusoidal": 0.8, "rope": 0.2} | {far: by},
     )
     assert verdicts(found)[:3] == [True, holds, True]
     assert verdicts(found)[4] is None
+    assert found.claims[1].settled == settled
+    assert ("1 is not settled" in found.verdict) is not settled
     assert f"copy at 18, {far} " in found.claims[1].measured
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 
 from longreach.repairs import Repair, effect
@@ -19,15 +19,22 @@ from .published import PUBLISHED_LOSS
 
 @dataclass(frozen=True)
 class Claim:
-    """quote: as they put it. measured: what is found here. holds: None if it cannot be said."""
+    """A sentence of theirs and what is found here.
+
+    quote: as they put it. measured: here. holds: None if it is not judged. settled: whether rows
+    can tell; False where intervals overlap.
+    """
 
     quote: str
     measured: str
     holds: bool | None
+    settled: bool = True
 
     @property
     def mark(self) -> str:
         """For people."""
+        if not self.settled:
+            return "not settled here"
         return {True: "holds here", False: "does not hold here", None: "told, not judged"}[
             self.holds
         ]
@@ -54,13 +61,15 @@ class Answer:
 
         >>> yes, no = Claim("a", "b", True), Claim("c", "d", False)
         >>> Answer("", "", "", (yes, no, yes), "", None, ()).verdict
-        'Of 3 claims, 2 hold here and 1 does not.'
+        'Of 3 claims, 2 hold here, 1 does not.'
         """
         judged = [claim.holds for claim in self.claims if claim.holds is not None]
         kept, failed = judged.count(True), judged.count(False)
-        said = f"Of {len(judged)} claims, {kept} {'holds' if kept == 1 else 'hold'} here"
-        if failed:
-            said += f" and {failed} {'does' if failed == 1 else 'do'} not"
+        count = sum(not claim.settled for claim in self.claims) + len(judged)
+        said = f"Of {count} claims, {kept} {'holds' if kept == 1 else 'hold'} here"
+        said += f", {failed} {'does' if failed == 1 else 'do'} not" if failed else ""
+        open_ = sum(not claim.settled for claim in self.claims)
+        said += f", {open_} {'is' if open_ == 1 else 'are'} not settled" if open_ else ""
         return f"{said}."
 
 
@@ -141,9 +150,19 @@ def judged(holds: bool, *rows: Aggregate | None) -> bool | None:
     return holds if all(row is not None for row in rows) else None
 
 
+def overlap(one: Aggregate | None, other: Aggregate | None) -> bool:
+    """Whether two intervals have a number in common; not if one is not there."""
+    if one is None or other is None:
+        return False
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return False
+    return one.low <= other.high and other.low <= one.high
+
+
 def tables_of(task: Task, *metrics: str) -> tuple[Table, ...]:
-    """Those that there are."""
-    return tuple(score_table(task, metric) for metric in metrics if task.of(metric))
+    """Those that there are, each under the name of its task."""
+    found = [score_table(task, metric) for metric in metrics if task.of(metric)]
+    return tuple(replace(table, title=f"{task.label}: {table.title}") for table in found)
 
 
 # What breaks past the trained length: recall
@@ -219,6 +238,12 @@ def copy_reverse(summary: Summary, figures: list[Figure]) -> Answer:
     last = [(each, best(each, 24)) for each in rows]
     lowest = [next(reversed(ranked(each, 17)), "none") for each in rows]
     wins = [(each, n, best(each, n)) for each in rows for n in (18, 20)]
+    needed = [each.at(curve, metric, n) for each, n, _ in wins for curve in REPLICATED]
+    first = all(curve == "nope" for _, _, curve in wins)
+    # Not first by its mean, and yet nowhere below the first by more than the intervals allow.
+    unsettled = not first and all(
+        overlap(e.at("nope", metric, n), e.at(c, metric, n)) for e, n, c in wins
+    )
     alibi = [each.at("alibi", metric, 17) for each in rows]
     apart = (
         alibi[0] is not None
@@ -242,10 +267,8 @@ def copy_reverse(summary: Summary, figures: list[Figure]) -> Answer:
             "Best of the four: "
             + "; ".join(f"{e.task.label} at {n}, {c} {e.told(c, metric, n)}" for e, n, c in wins)
             + ".",
-            judged(
-                all(curve == "nope" for _, _, curve in wins),
-                *(each.at(c, metric, n) for each, n, _ in wins for c in REPLICATED),
-            ),
+            None if unsettled else judged(first, *needed),
+            settled=not unsettled,
         ),
         Claim(
             "RoPE breaks first: 100% at n = 16, then 25% on copy one token later",
