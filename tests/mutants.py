@@ -1308,6 +1308,20 @@ MUTANTS = [
         "target =",
         "test_needles.py",
     ),
+    Mutant(
+        "sheet: a name becomes a formula",
+        "report/sheet.py",
+        """return f"'{text}" if risky else text""",
+        "return text",
+        "tests/test_report.py",
+    ),
+    Mutant(
+        "site: files of others are swept away with the old site",
+        "site/folder.py",
+        "strangers = sorted(found - listed - {MARKER})",
+        "strangers: list[str] = []",
+        "tests/test_site.py",
+    ),
 ]
 
 
