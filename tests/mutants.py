@@ -1343,6 +1343,20 @@ MUTANTS = [
         "target =",
         "test_needles.py",
     ),
+    Mutant(
+        "sheet: a name becomes a formula",
+        "report/sheet.py",
+        """return f"'{text}" if risky else text""",
+        "return text",
+        "test_report.py",
+    ),
+    Mutant(
+        "site: files of others are swept away with the old site",
+        "site/folder.py",
+        "strangers = sorted(found - listed - {MARKER})",
+        "strangers: list[str] = []",
+        "test_site.py",
+    ),
 ]
 
 

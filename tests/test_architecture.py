@@ -31,6 +31,7 @@ LAYERS = [
     ["pretrained"],
     ["show"],
     ["explorer"],
+    ["site"],
     ["cli"],
     ["__main__"],
 ]
@@ -51,6 +52,7 @@ TORCH_FREE = [
     "tasks",
     "corpora",
     "explorer",
+    "site",
     "cli",
 ]
 """Importing these does not import torch: listing and reporting answer at once."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import itertools
 import json
 import re
 import shutil
+import struct
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,24 +18,30 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from safetensors.numpy import load_file
 from scipy import stats
 
 from longreach import report
 from longreach.errors import InputError
-from longreach.report import brief
+from longreach.report import brief, endings, theme
 from longreach.report.aggregate import interval
 from longreach.report.charts import end_words
 from longreach.report.figures import figures
 from longreach.report.intervals import bootstrap, fraction_interval
 from longreach.report.picture import Picture, spread
+from longreach.report.sheet import as_csv
 from longreach.report.summarise import Summary, finish, reach_of, summarise
 from longreach.report.tables import Entry, difference_table, markdown, score_table
-from longreach.report.verdict import verdict
+from longreach.report.verdict import headline, verdict
 from longreach.report.wording import flags, methods, seen_in_training
 from longreach.results import Results, Row
 
+from .browser import opened
 from .report_fixture import write_runs
+
+JUST_APART = 11.0
+"""Of colours in L*a*b*: several times what can be told side by side, for lines apart."""
 
 ROW = Row(
     training="d",
@@ -796,8 +806,10 @@ def test_the_page_is_whole_and_asks_for_nothing(page):
     assert found.headings[0] == 1
     assert found.headings.count(1) == 1
     assert max(np.diff(found.headings)) <= 1
-    assert all(link.startswith(("data:text/csv", "#")) for link in found.links)
-    assert len([link for link in found.links if link.startswith("data:")]) == 7
+    assert all(link.startswith(("data:text/csv", "data:,", "#")) for link in found.links)
+    assert len([link for link in found.links if link.startswith("data:text/csv")]) == 7
+    anchors = {link[1:] for link in found.links if link.startswith("#")}
+    assert anchors <= set(re.findall(r'\bid="([^"]+)"', page.split("<script>")[0]))
     addresses = set(re.findall(r"https?://[^\s\"'`)<\\]+", page))
     assert {address.split("/")[2] for address in addresses} <= {
         "www.w3.org",  # names of XML
@@ -826,28 +838,12 @@ def test_markup_in_names_is_shown_and_not_run(tmp_path):
     assert outline(page).tags.count("script") == 2
 
 
-CHROMIUM = "/usr/bin/chromium"
-
-
 @pytest.mark.browser
-@pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="no chromium")
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_in_a_browser(folder, width, scheme):
-    from playwright.sync_api import sync_playwright
-
-    said: list[str] = []
-    asked: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True
-        )
-        tab = context.new_page()
-        tab.on("console", lambda message: said.append(message.text))
-        tab.on("pageerror", lambda error: said.append(str(error)))
-        tab.on("request", lambda request: asked.append(request.url))
-        tab.goto((folder / "report.html").as_uri())
+    with opened(folder / "report.html", width=width, scheme=scheme) as visit:
+        tab = visit.tab
         tab.wait_for_function("document.querySelectorAll('svg.marks').length === 7")
         sizes = tab.evaluate(
             "[...document.querySelectorAll('svg.marks')].map(s => s.getBoundingClientRect())"
@@ -855,19 +851,13 @@ def test_the_page_in_a_browser(folder, width, scheme):
         )
         overflow = tab.evaluate("document.documentElement.scrollWidth - innerWidth")
         labels = tab.evaluate(
-            "[...document.querySelectorAll('.chart [aria-roledescription=visualization]')]"
+            "[...document.querySelectorAll('.chart[aria-roledescription=visualization]')]"
             ".map(e => e.getAttribute('aria-label'))"
         )
-        with tab.expect_download() as download:
-            tab.get_by_text("Numbers as CSV").first.click()
-        csv = Path(download.value.path()).read_text()
-        tab.locator(".chart summary").first.click()
-        with tab.expect_download() as download:
-            tab.get_by_text("Save as PNG").first.click()
-        png = Path(download.value.path()).read_bytes()
-        browser.close()
-    assert said == []
-    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+        faults = visit.faults(opened_first="details")
+    assert visit.said == []
+    assert visit.asked_outside == []
+    assert faults == []
     assert len(sizes) == 7
     for left, right, height in sizes:
         assert 0 <= left < right <= width
@@ -876,8 +866,173 @@ def test_the_page_in_a_browser(folder, width, scheme):
     assert overflow <= 0
     assert len(labels) == 7
     assert all(label.startswith("Line chart of") for label in labels)
-    assert csv.startswith("scheme,repair,evaluation_length")
-    assert png.startswith(b"\x89PNG")
+
+
+@pytest.mark.browser
+def test_figures_are_downloaded_and_their_numbers_listed_by_keyboard_alone(folder):
+    """What is saved is what lies beside the page; what a pointer is told stands in a table too."""
+    with opened(folder / "report.html", width=390) as visit:
+        tab = visit.tab
+        tab.wait_for_function("document.querySelectorAll('svg.marks').length === 7")
+        figure = tab.locator("figure#text-change")
+        saved = {}
+        for name in ("SVG", "PNG", "CSV"):
+            figure.locator(".downloads > *", has_text=name).focus()
+            with tab.expect_download() as download:
+                tab.keyboard.press("Enter")
+            saved[download.value.suggested_filename] = Path(download.value.path()).read_bytes()
+        figure.locator(".numbers summary").focus()
+        tab.keyboard.press("Enter")
+        figure.locator(".numbers table").wait_for()
+        cells = figure.locator(".numbers tr").evaluate_all(
+            "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
+        )
+        tab.keyboard.press("Tab")
+        assert tab.evaluate("document.activeElement.className") == "scroll"  # else no one scrolls
+    assert set(saved) == {"text-change.svg", "text-change.png", "text-change.csv"}
+    svg = (folder / "figures" / "text-change.svg").read_text(encoding="utf-8")
+    assert saved["text-change.svg"].decode() == svg.strip()
+    width, height = struct.unpack(">II", saved["text-change.png"][16:24])
+    drawn = re.search(r'<svg [^>]*width="([\d.]+)" height="([\d.]+)"', svg)
+    assert (width, height) == pytest.approx((2 * float(drawn[1]), 2 * float(drawn[2])), abs=3)
+    rows = list(csv.reader(saved["text-change.csv"].decode().splitlines()))
+    assert [cell.replace(" ", "_") for cell in cells[0]] == rows[0]
+    assert cells[1:] == rows[1:]
+    assert len(rows) == 1 + 3 * 5
+
+
+@pytest.mark.browser
+def test_without_scripts_the_drawings_and_numbers_are_there(folder):
+    with opened(folder / "report.html", width=1440, scripts=False) as visit:
+        assert visit.tab.locator("noscript svg").count() == 7
+        assert visit.tab.locator("noscript svg").first.is_visible()
+        assert visit.tab.get_by_text("SVG", exact=True).first.is_hidden()
+        assert visit.tab.get_by_text("CSV", exact=True).first.is_visible()
+
+
+# What comes out of names and numbers
+
+
+def cells_of(text: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text)))
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@sum(a)", "\tx", "\rx", " =1", "\uff1da"])
+def test_no_cell_of_a_csv_becomes_a_formula(name):
+    (_, (text, number)) = cells_of(as_csv(["scheme", "mean"], [[name, -0.25]]))
+    assert text == f"'{name}"
+    assert float(number) == -0.25  # as a number that a program reads
+    (_, (hidden, _)) = cells_of(as_csv(["scheme", "mean"], [[f'a";{name}', 1]]))
+    assert hidden == f'a";{name}'  # quoted, so no other separator begins a cell within it
+    assert as_csv(["a"], [[f"b;{name}"]]).splitlines()[1].startswith('"b;')
+
+
+def test_names_of_a_study_reach_no_spreadsheet_as_formulas(tmp_path):
+    """Markup, quotes and formulas in the names of scheme and study; negative numbers stay."""
+    scheme = '=HYPERLINK("http://x","<b>a</b>")'
+    folder = write_runs(
+        tmp_path / "runs",
+        tasks=["text"],
+        seeds=[0],
+        schemes=[scheme, "alibi"],
+        name="=cmd|' /C calc'!A0",
+        question="@sum(1)",
+    )
+    numbers = 0
+    for figure in figures(summarise(Results.read(folder))):
+        for row in cells_of(figure.data)[1:]:
+            for cell in row:
+                try:
+                    numbers += float(cell) < 0
+                except ValueError:
+                    assert not cell.lstrip().startswith(tuple("=+-@"))
+            assert row[0] in (f"'{scheme}", "alibi")
+    assert numbers > 3  # alibi's change is below 0
+    page = report.write(folder).page.read_text(encoding="utf-8")
+    assert "<b>a</b>" not in page
+    assert "=HYPERLINK(&#34;http://x&#34;,&#34;&lt;b&gt;a&lt;/b&gt;&#34;)" in page
+
+
+# Looks
+
+
+def simulated(colour: str, sight: str) -> NDArray[np.float64]:
+    """A colour as CIE L*a*b* after what a kind of colour blindness makes of it.
+
+    Machado, Oliveira and Fernandes 2009, severity 1, in linear RGB.
+    """
+    matrix = {
+        "all": np.eye(3),
+        "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216],
+                   [-0.003882, -0.048116, 1.051998]],
+        "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413],
+                   [-0.011820, 0.042940, 0.968881]],
+        "tritan": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602],
+                   [0.004733, 0.691367, 0.303900]],
+    }[sight]  # fmt: skip
+    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    rgb = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    seen = xyz @ np.clip(np.array(matrix) @ linear, 0, 1) / [0.9505, 1.0, 1.089]
+    root = np.where(seen > 0.008856, np.cbrt(seen), 7.787 * seen + 16 / 116)
+    return np.array([116 * root[1] - 16, 500 * (root[0] - root[1]), 200 * (root[1] - root[2])])
+
+
+@pytest.mark.parametrize("sight", ["all", "protan", "deutan", "tritan"])
+@pytest.mark.parametrize("colours", [theme.LIGHT, theme.DARK], ids=["light", "dark"])
+def test_colours_differ_to_every_colour_vision(colours, sight):
+    seen = [simulated(colour, sight) for colour in colours]
+    nearest = min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2))
+    assert nearest > JUST_APART
+
+
+def test_a_dozen_curves_differ_without_colour():
+    shapes, dashes = theme.looks(12)
+    assert len(set(shapes)) == 12
+    pairs = zip(*theme.looks(104), strict=True)
+    assert len({(shape, tuple(dash)) for shape, dash in pairs}) == 104
+    assert len({tuple(dash) for dash in dashes}) == 8
+
+
+def test_what_becomes_of_answers_can_be_told_in_grey():
+    lightness = [simulated(colour, "all")[0] for colour in endings.FATES.values()]
+    assert min(np.diff(lightness)) > 10
+
+
+# The verdict in a sentence
+
+
+def test_the_headline_names_who_reached_furthest_with_an_interval(folder, page, markdown_text):
+    said = (
+        "text: alibi reached furthest of 3: 512 tokens, 8 times the 64 trained at, the longest "
+        "length measured; at 512, its loss of the last 16 tokens against that at 64 is -0.246 "
+        "nats (95% interval -0.249 to -0.242)."
+    )
+    assert said in markdown_text
+    box = page[page.index('<div class="verdict">') :]
+    assert said in box[: box.index("</div>")]
+    task = summarise(Results.read(folder)).tasks[0]
+    score = aggregate(task, "alibi", "exact_match", 512)
+    assert headline(task).endswith(
+        f"its exact match is {100 * score.mean:.1f}% "
+        f"(95% interval {100 * score.low:.1f} to {100 * score.high:.1f})."
+    )
+
+
+def test_the_headline_does_not_call_a_failure_a_reach(tmp_path):
+    summary = summary_of(tmp_path / "runs", schemes=["rope", "learned"], tasks=["text"])
+    assert headline(summary.tasks[0]).startswith(
+        "None of 2 reached past the 64 tokens trained at; at 512, rope's loss of the last 16 "
+        "tokens against that at 64 is +1.1"
+    )
+
+
+def test_one_page_says_what_it_was_made_by(page):
+    box = page[page.index('class="facts"') :].split("</p>")[0]
+    assert "seeds 0, 1, 2" in box
+    assert "123,456 parameters" in box
+    assert "longreach 0.1.0" in box
+    assert "<dt>seeds</dt><dd>0, 1, 2</dd>" in page
 
 
 def test_it_says_which_evaluated_sequences_training_had_met(tmp_path):

@@ -17,6 +17,7 @@ from . import (
     prescribe as prescribe,
     prove as prove,
     search as search,
+    site as site,
     spectrum as spectrum,
     tasks as tasks,
 )

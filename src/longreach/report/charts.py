@@ -8,6 +8,7 @@ from typing import Any
 import altair as alt
 
 from .picture import HEIGHT, LONGEST_NAME, NAME_GAP, Picture, spread
+from .sheet import rounded
 from .theme import looks
 
 MANY = 200  # points
@@ -51,7 +52,9 @@ def chart(picture: Picture) -> dict[str, Any]:
     base = alt.Chart().encode(x=x, color=colour)
     layers = [
         *references(picture, x),
-        base.mark_area(opacity=0.13, clip=True).encode(y=alt.Y("low:Q"), y2="high:Q"),
+        base.mark_area(opacity=band_opacity(len(picture.shown)), clip=True).encode(
+            y=alt.Y("low:Q"), y2="high:Q"
+        ),
         base.mark_line(strokeWidth=2, clip=True).encode(y=y, strokeDash=dash),
         base.mark_point(
             filled=True,
@@ -86,13 +89,13 @@ def as_spec(layered: alt.LayerChart | alt.FacetChart) -> dict[str, Any]:
     return spec
 
 
-def rounded(value: Any) -> Any:
-    """A number to six digits that count; anything else as it is.
+def band_opacity(curves: int) -> float:
+    """Of the interval bands: many that lie on one another must not hide the lines.
 
-    >>> rounded(0.1 + 0.2), rounded("0.30000000000000004"), rounded(48)
-    (0.3, '0.30000000000000004', 48)
+    >>> band_opacity(4), band_opacity(12)
+    (0.13, 0.065)
     """
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+    return round(min(0.13, 0.78 / curves), 3)
 
 
 def point_size(picture: Picture) -> int:

@@ -16,12 +16,15 @@ NAME = "endings"
 STRIP = 58  # pixels of each scheme
 GAP = 0.22  # of a strip, left free above it
 FATES = {
-    "right": "#3fa585",
-    "goes on too long": "#c583ab",
+    "right": "#1d6b54",
+    "goes on too long": "#b563a0",
     "ends too early": "#d9972b",
-    "a wrong symbol first": "#9a9a96",
+    "a wrong symbol first": "#c4c4bf",
 }
-"""What becomes of an answer, from the bottom of a strip to its top, in colours for any paper."""
+"""What becomes of an answer, from the bottom of a strip to its top, in colours for any paper.
+
+Each is lighter than the one below it, so that strips can be read in grey too.
+"""
 PARTS = {"exact_match": "right", "end_too_late": "goes on too long"} | {
     "end_too_early": "ends too early"
 }

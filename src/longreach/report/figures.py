@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,10 +12,11 @@ from longreach.results import FINE_TUNE
 
 from . import depths, endings, ranking, ranking_charts
 from .aggregate import Aggregate
-from .charts import chart, rounded
+from .charts import chart
 from .lengths import chosen
 from .metrics import Metric, metric_of
 from .picture import Picture, line, place
+from .sheet import as_csv
 from .summarise import REACH_NATS, Summary, Task
 from .theme import THEMES
 from .training_loss import training_loss
@@ -80,16 +79,20 @@ def figures(summary: Summary) -> list[Figure]:
 
 def draw(figure: Figure) -> Figure:
     """The figure with its SVG and PNG."""
+    import vl_convert
+
+    svg = svg_of(figure)
+    return replace(figure, svg=svg, png=vl_convert.svg_to_png(svg, scale=2))
+
+
+def svg_of(figure: Figure, look: str = "light") -> str:
+    """The drawing on one of the papers of THEMES."""
     import altair
     import vl_convert
 
     version = ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
-    svg = vl_convert.vegalite_to_svg(figure.spec, vl_version=version, config=THEMES["light"])
-    return replace(
-        figure,
-        svg=labelled(fewer_digits(svg), figure.name, figure.description),
-        png=vl_convert.svg_to_png(svg, scale=2),
-    )
+    svg = vl_convert.vegalite_to_svg(figure.spec, vl_version=version, config=THEMES[look])
+    return labelled(fewer_digits(svg), figure.name, figure.description)
 
 
 def fewer_digits(svg: str) -> str:
@@ -389,15 +392,6 @@ def training_figure(summary: Summary, task: Task, points: list[dict[str, Any]]) 
             ([p[key] for key in ("curve", "x", "mean", "low", "high", "seeds")] for p in points),
         ),
     )
-
-
-def as_csv(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """A CSV text, numbers to six digits; empty where there is none."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(map(rounded, row) for row in rows)
-    return out.getvalue()
 
 
 def slug(label: str) -> str:

@@ -17,7 +17,7 @@ from .tables import (
     run_table,
     table_of,
 )
-from .verdict import overall, verdict
+from .verdict import headlines, verdict
 from .wording import methods, progress, provenance, seen_in_training, settings
 
 
@@ -25,7 +25,8 @@ def text(summary: Summary, figures: Iterable[Figure], folder: str) -> str:
     """The text of summary.md; figures are linked as files in the folder beside it."""
     study = summary.results.plan["study"]
     drawn = {(figure.task, figure.metric): figure for figure in figures}
-    parts = [f"# {escape(study['name'])}", escape(study["question"]), escape(overall(summary))]
+    parts = [f"# {escape(study['name'])}", escape(study["question"])]
+    parts += [escape(said) for said in headlines(summary)]
     parts += [
         f"**{escape(task.label)}**: {escape(' '.join(verdict(task)))}" for task in summary.tasks
     ]

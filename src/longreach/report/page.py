@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from .figures import ACROSS, Figure
+from .figures import ACROSS, Figure, slug
 from .metrics import metric_of
 from .ranking import RANKS, SCORES, ranked_tasks
 from .summarise import Summary, Task
@@ -20,39 +20,74 @@ from .tables import (
     table_of,
 )
 from .theme import THEMES
-from .verdict import overall, verdict
-from .wording import methods, progress, provenance, seen_in_training, settings
+from .verdict import headlines, verdict
+from .wording import facts, methods, progress, provenance, seen_in_training, settings
 
-TEMPLATE = Path(__file__).with_name("page.html")
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+TEMPLATE = "page.html"
 
 
-def text(summary: Summary, figures: Iterable[Figure]) -> str:
-    """The text of report.html; every value is escaped, apart from the figures we drew."""
-    from jinja2 import Environment, StrictUndefined
+def text(summary: Summary, figures: Iterable[Figure], home: str = "") -> str:
+    """The text of report.html; every value is escaped, apart from the figures we drew.
 
+    home: a relative address to go back to, if the page is one of several.
+    """
     drawn = {(figure.task, figure.metric): figure for figure in figures}
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["csv_link"] = csv_link
     study = summary.results.plan["study"]
-    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
-        name=study["name"],
-        question=study["question"],
-        overall=overall(summary),
-        across=across_section(summary, drawn),
-        verdicts=[(task.label, verdict(task)) for task in summary.tasks],
-        progress=progress(summary),
-        tasks=[task_section(task, drawn) for task in summary.tasks],
-        training=[f for task in summary.tasks if (f := drawn.get((task.label, "training_loss")))],
-        runs=run_table(summary),
-        methods=methods(summary),
-        provenance=provenance(summary),
-        settings=settings(summary),
-        specs={f"chart-{figure.name}": page_spec(figure) for figure in drawn.values()},
-        themes=THEMES,
-        bundle=bundle(),
+    return (
+        environment()
+        .get_template(TEMPLATE)
+        .render(
+            home=home,
+            name=study["name"],
+            question=study["question"],
+            headlines=headlines(summary),
+            facts=facts(summary),
+            contents=contents(summary),
+            across=across_section(summary, drawn),
+            progress=progress(summary),
+            tasks=[task_section(task, drawn) for task in summary.tasks],
+            training=[
+                f for task in summary.tasks if (f := drawn.get((task.label, "training_loss")))
+            ],
+            runs=run_table(summary),
+            methods=methods(summary),
+            provenance=provenance(summary),
+            settings=settings(summary),
+            specs={f"chart-{figure.name}": page_spec(figure) for figure in drawn.values()},
+            themes=THEMES,
+            bundle=bundle(),
+        )
     )
+
+
+def environment(*folders: Path) -> Environment:
+    """Where templates are found (here, and in other folders), and values come into them escaped."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    found = Environment(
+        loader=FileSystemLoader([Path(__file__).parent, *folders]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters["csv_link"] = csv_link
+    return found
+
+
+def section_id(task: Task) -> str:
+    """The anchor of a task's section."""
+    return slug(f"task-{task.label}")
+
+
+def contents(summary: Summary) -> list[tuple[str, str]]:
+    """Anchor and title of each section."""
+    across = [("across-tasks", "Across tasks")] if ranked_tasks(summary) else []
+    tasks = [(section_id(task), task.label) for task in summary.tasks]
+    return [*across, *tasks, ("training", "Training and runs"), ("methods", "Methods, versions")]
 
 
 def across_section(summary: Summary, drawn: dict[tuple[str, str], Figure]) -> list[dict[str, Any]]:
@@ -72,7 +107,9 @@ def task_section(task: Task, drawn: dict[tuple[str, str], Figure]) -> dict[str, 
     """What the page shows of one task."""
     return {
         "label": task.label,
+        "id": section_id(task),
         "note": task.note,
+        "verdict": verdict(task),
         "seen": seen_in_training(task),
         "parts": [
             {

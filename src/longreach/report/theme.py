@@ -9,9 +9,19 @@ FONT = "system-ui, 'Segoe UI', 'Helvetica Neue', 'DejaVu Sans', Arial, sans-seri
 # Okabe and Ito's colours, which readers with any colour vision tell apart, strongest first. Dashes
 # and shapes say the same again for print in grey. A purple stands in for their yellow, which cannot
 # be seen on white.
-LIGHT = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#222222", "#E69F00", "#56B4E9", "#6A3D9A"]
-DARK = ["#4A9FE0", "#F07F32", "#1FC498", "#DD93BC", "#EEEEEE", "#F0B429", "#9AD6FA", "#B39DE8"]
-SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right"]
+LIGHT = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#222222", "#E69F00", "#56B4E9", "#5B2C83"]
+DARK = ["#4A9FE0", "#F07F32", "#1FC498", "#DD93BC", "#EEEEEE", "#F0B429", "#9AD6FA", "#8F6FE0"]
+# Vega's own, then shapes drawn here: a study of repairs, worn and trained, has a dozen curves.
+SHAPES = [
+    "circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right",
+    "triangle-left",
+    "M0,-1L0.26,-0.36L0.95,-0.31L0.42,0.14L0.59,0.81L0,0.44L-0.59,0.81L-0.42,0.14L-0.95,-0.31"
+    "L-0.26,-0.36Z",  # star
+    "M-0.9,-0.9L0.9,-0.9L-0.9,0.9L0.9,0.9Z",  # hourglass
+    "M-0.9,-0.9L-0.9,0.9L0.9,-0.9L0.9,0.9Z",  # bow tie
+    "M-1,0.45A1,1,0,0,1,1,0.45Z",  # the upper half of a disc
+    "M-1,-0.45A1,1,0,0,0,1,-0.45Z",  # the lower half
+]  # fmt: skip
 # From the paper's colour on, ever darker (lighter on dark paper): in grey they keep their order.
 LIGHT_SHADES = ["#ffffff", "#c6dbef", "#6baed6", "#2171b5", "#08214d"]
 DARK_SHADES = ["#1b1e22", "#1d4569", "#2f7fb8", "#7dbbe6", "#f2f8fd"]
@@ -19,7 +29,10 @@ DASHES = [[1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [4, 2], [12, 3], [2, 4], [6, 2, 
 
 
 def looks(count: int) -> tuple[list[str], list[list[int]]]:
-    """The shape and the dash of so many curves; the pair differs for the first 56."""
+    """The shape and the dash of so many curves.
+
+    The shape alone differs for the first 13, with the dash for the first 104.
+    """
     return (
         [SHAPES[index % len(SHAPES)] for index in range(count)],
         [DASHES[index % len(DASHES)] for index in range(count)],

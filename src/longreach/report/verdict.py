@@ -11,6 +11,8 @@ from .summarise import REACH_NATS, REACH_SHARE, Summary, Task
 
 HALF = 0.5
 """Share of the ceiling that a scheme must score where schemes are compared."""
+MOST_LEADERS = 3
+"""More that reached alike are counted, not named."""
 
 
 def overall(summary: Summary) -> str:
@@ -18,6 +20,78 @@ def overall(summary: Summary) -> str:
     tasks = ranked_tasks(summary)
     found = ranking(tasks, summary.curves) if tasks else []
     return sentence(found, len(tasks)) if found else ""
+
+
+def headlines(summary: Summary) -> list[str]:
+    """The verdict in a sentence: across tasks if they can be ranked, else one for each task."""
+    if said := overall(summary):
+        return [said]
+    found = [(task.label, headline(task)) for task in summary.tasks]
+    if len(found) == 1:
+        return [said for _, said in found if said]
+    return [f"{label}: {said}" for label, said in found if said]
+
+
+def headline(task: Task) -> str:
+    """Who reached furthest, and a number with its interval for what that is worth."""
+    means = {
+        curve: sum(reached) / len(reached)
+        for curve in task.curves
+        if (reached := task.reaches(curve))
+    }
+    if not means:
+        return ""
+    furthest = max(means.values())
+    leaders = [curve for curve in means if means[curve] == furthest]
+    of = f" of {len(means)}" if len(means) > 1 else ""
+    if furthest <= task.trained_length:
+        opening = f"None{of} reached past" if of else f"{leaders[0]} did not reach past"
+        said = f"{opening} the {task.trained_length} {task.unit} trained at"
+        return f"{said}{worth(task, list(means))}."
+    listed_leaders = listed(leaders) if len(leaders) <= MOST_LEADERS else f"{len(leaders)} schemes"
+    opening = f"{listed_leaders} reached furthest{of}: " if of else f"{leaders[0]} reached "
+    return f"{opening}{reach_told(task, leaders)}{worth(task, leaders)}."
+
+
+def reach_told(task: Task, leaders: list[str]) -> str:
+    """How far the leaders reached, over their seeds."""
+    reached = [length for curve in leaders for length in task.reaches(curve)]
+    least, most, mean = min(reached), max(reached), sum(reached) / len(reached)
+    times = f", {mean / task.trained_length:.2g} times the {task.trained_length} trained at"
+    longest = ", the longest length measured" if most == task.lengths(task.reach_metric)[-1] else ""
+    if least == most:
+        return f"{most} {task.unit}{times}{longest}"
+    return f"{mean:.{int(task.dense)}f} {task.unit} on average ({least} to {most} by seed){times}"
+
+
+def worth(task: Task, curves: list[str]) -> str:
+    """A clause: what the best of some curves scores at the telling length, with its interval."""
+    names = {"excess": ["excess"], "last_loss": ["change", f"change{AFTER_TRAINING}"]}
+    length = telling_length(task)
+    rows = {
+        row.curve: row
+        for name in names.get(task.reach_metric, [task.reach_metric])
+        for row in task.of(name)
+        if row.curve in curves and row.evaluation_length == length and row.mean is not None
+    }
+    if not rows:
+        return ""
+    metric = metric_of(next(iter(rows.values())).metric)
+    sign = 1 if metric.lower_is_better else -1
+    best = min(rows.values(), key=lambda row: sign * (row.mean or 0.0))
+    if best.mean is None or best.low is None or best.high is None:
+        return ""
+    span = f"(95% interval {metric.cell(best.low)} to {metric.cell(best.high)})"
+    whose = "its" if len(curves) == 1 else f"{best.curve}'s"
+    if metric.paired:
+        against = "the control" if best.metric == "excess" else f"that at {task.trained_length}"
+        return (
+            f"; at {length}, {whose} loss of the last {width(best)} tokens against {against} is "
+            f"{metric.signed(best.mean)} nats {span}"
+        )
+    percent = "%" if metric.percent else ""
+    score = f"{metric.cell(best.mean)}{percent} {span}"
+    return f"; at {length}, {whose} {metric.title.lower()} is {score}"
 
 
 def verdict(task: Task) -> list[str]:

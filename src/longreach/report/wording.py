@@ -274,11 +274,27 @@ def provenance(summary: Summary) -> list[tuple[str, str]]:
     return pairs
 
 
+def facts(summary: Summary) -> str:
+    """In a line: seeds, versions, date; the rest is under provenance."""
+    study = summary.results.plan["study"]
+    pairs = dict(provenance(summary))
+    seeds = study["seeds"]
+    said = [
+        f"seed{'s' if len(seeds) > 1 else ''} {spoken(seeds)}",
+        f"{pairs['parameters']} parameters",
+        f"longreach {pairs['longreach']}",
+        f"PyTorch {pairs['torch']}",
+        pairs["date"][:10],
+    ]
+    return " · ".join(said)
+
+
 def settings(summary: Summary) -> list[tuple[str, str]]:
     """The study as it was resolved."""
     study = summary.results.plan["study"]
     pairs = [("trained length", str(study["trained_length"]))]
     pairs.append(("evaluation lengths", spoken(study["evaluation_lengths"])))
+    pairs.append(("seeds", spoken(study["seeds"])))
     for part in ("model", "training", "evaluation", "extension"):
         if study.get(part):
             pairs.append((part, ", ".join(f"{key} {told(x)}" for key, x in study[part].items())))
