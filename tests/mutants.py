@@ -1351,6 +1351,13 @@ MUTANTS = [
         "test_report.py",
     ),
     Mutant(
+        "two lists of factors that begin and end alike share a name",
+        "repairs.py",
+        "{max(value):.4g} #{told}]",
+        "{max(value):.4g}]",
+        "test_repairs.py",
+    ),
+    Mutant(
         "site: files of others are swept away with the old site",
         "site/folder.py",
         "strangers = sorted(found - listed - {MARKER})",

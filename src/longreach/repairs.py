@@ -12,6 +12,7 @@ in training, for a trained length T, a target length L and a factor s.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import json
 import re
@@ -419,7 +420,7 @@ class Repair:
         return REPAIRS[self.name](spectrum, extension, **self.options)
 
     def __str__(self) -> str:
-        """As `parse` reads it; long lists are cut."""
+        """As `parse` reads it; of what is long, its extent and a digest, which tells two apart."""
         options = ",".join(f"{name}={_shown(value)}" for name, value in self.options.items())
         return f"{self.name}:{options}" if options else self.name
 
@@ -624,7 +625,12 @@ def _value(written: str) -> Any:
 
 def _shown(value: Any) -> str:
     text = json.dumps(value)
-    return text if len(text) <= 40 else text[:37] + "..."
+    if len(text) <= 40:
+        return text
+    told = hashlib.sha256(text.encode()).hexdigest()[:6]
+    if isinstance(value, list) and all(isinstance(each, int | float) for each in value):
+        return f"[{len(value)} from {min(value):.4g} to {max(value):.4g} #{told}]"
+    return f"{text[:28]}... #{told}"
 
 
 def _options_file(path: Path) -> dict[str, Any]:
