@@ -32,20 +32,25 @@ class Visit:
 
     def faults(self, opened_first: str = "") -> list[str]:
         """Serious and critical faults that axe-core finds; opens what the selector names before."""
-        if not AXE.exists():
-            pytest.skip("axe-core is not there: `make axe` fetches it with npm")
         if opened_first:
             self.tab.locator(opened_first).evaluate_all("all => all.forEach(e => e.open = true)")
             self.tab.wait_for_timeout(200)
-        self.tab.evaluate(AXE.read_text(encoding="utf-8"))
-        found = self.tab.evaluate("axe.run({resultTypes: ['violations']})")
-        assert found["passes"], "axe-core checked nothing"
-        return [
-            f"{fault['id']}: {node['html'][:200]} {node['failureSummary'][:200]}"
-            for fault in found["violations"]
-            if fault["impact"] in GRAVE
-            for node in fault["nodes"][:3]
-        ]
+        return faults_of(self.tab)
+
+
+def faults_of(page: Any) -> list[str]:
+    """Serious and critical faults that axe-core finds on a page of playwright's, as it stands."""
+    if not AXE.exists():
+        pytest.skip("axe-core is not there: `make axe` fetches it with npm")
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run({resultTypes: ['violations']})")
+    assert found["passes"], "axe-core checked nothing"
+    return [
+        f"{fault['id']}: {node['html'][:200]} {node['failureSummary'][:200]}"
+        for fault in found["violations"]
+        if fault["impact"] in GRAVE
+        for node in fault["nodes"][:3]
+    ]
 
 
 @contextmanager

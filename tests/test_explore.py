@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 
+from .browser import faults_of
+
 pytest.importorskip("gradio_client")
 
 CHROMIUM = "/usr/bin/chromium"
@@ -410,6 +412,28 @@ def test_dark_paper_has_dark_charts(browser, url):
     visit.drawn("#lr-positions")
     assert visit.page.locator(".lr-chart[data-drawn=dark]").count() > 0
     visit.settle()
+
+
+SHOWN = {
+    "Positions": "#lr-positions .lr-chart svg.marks",
+    "My model": "#lr-config",
+    "Past the trained length": "#lr-figures .lr-chart svg.marks",
+    "Try it": "#lr-answers .lr-right",
+}
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="no chromium")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_tab_has_a_serious_fault_of_accessibility(browser, url, scheme):
+    visit = Visit(browser, url, 1440, color_scheme=scheme)
+    faults = {}
+    for title, sign in SHOWN.items():
+        visit.tab(title)
+        visit.page.wait_for_selector(sign)
+        faults[title] = faults_of(visit.page)
+    assert faults == {title: [] for title in SHOWN}
+    visit.page.context.close()
 
 
 def test_the_space_starts(tmp_path):

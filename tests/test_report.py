@@ -869,6 +869,19 @@ def test_the_page_in_a_browser(folder, width, scheme):
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize(
+    "page",
+    sorted((Path(__file__).parents[1] / "results").glob("*/report.html")),
+    ids=lambda page: page.parent.name,
+)
+def test_a_recorded_page_fits_a_phone_whatever_its_names(page):
+    with opened(page, width=390) as visit:
+        visit.tab.wait_for_selector("svg.marks")
+        assert visit.tab.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert visit.said == []
+
+
+@pytest.mark.browser
 def test_figures_are_downloaded_and_their_numbers_listed_by_keyboard_alone(folder):
     """What is saved is what lies beside the page; what a pointer is told stands in a table too."""
     with opened(folder / "report.html", width=390) as visit:
