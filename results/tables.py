@@ -408,6 +408,49 @@ def parity_by_ones(length: int = 10, least: int = 5) -> str:
     return markdown(["ones", *map(str, counted)], [["strings", *strings], *rows])
 
 
+def worn(entry: dict[str, Any]) -> str:
+    """What a real model wore."""
+    repair = str(entry["repair"] or "as it is")
+    return "searched" if repair.startswith("longrope:") else repair
+
+
+def searched() -> str:
+    """What each evaluation of the search came to, in nats per token."""
+    path = ROOT / "results" / "smollm2-search" / "search.json"
+    if not path.is_file():
+        return NOT_RECORDED
+    found = json.loads(path.read_text(encoding="utf-8"))["climbs"]
+    count = max(map(len, found.values()))
+    body = [[name, *(f"{each['loss']:.4f}" for each in tried)] for name, tried in found.items()]
+    return markdown(["evaluation", *map(str, range(1, count + 1))], body)
+
+
+def past_window(study: str) -> str:
+    """Loss of the last tokens up to each length over that of the control, nats per token."""
+    if not there(study):
+        return NOT_RECORDED
+    rows: dict[str, dict[int, str]] = {}
+    for entry in pick(recorded(study), metric="excess"):
+        rows.setdefault(worn(entry), {})[entry["evaluation_length"]] = interval(entry)
+    lengths = sorted({n for cells in rows.values() for n in cells})
+    body = [[name, *[cells[n] for n in lengths]] for name, cells in rows.items()]
+    return markdown(["repair", *(f"{n:,}" for n in lengths)], body)
+
+
+def needles(metric: str) -> str:
+    """Needles found in percent, over all depths, with a 95 % interval."""
+    if not there("smollm2-needles"):
+        return NOT_RECORDED
+    rows: dict[str, dict[int, str]] = {}
+    for entry in pick(recorded("smollm2-needles"), metric=metric):
+        mean, low, high = (100 * entry[key] for key in ("mean", "low", "high"))
+        cells = rows.setdefault(worn(entry), {})
+        cells[entry["evaluation_length"]] = f"{mean:.0f} [{low:.0f}, {high:.0f}]"
+    lengths = sorted({n for cells in rows.values() for n in cells})
+    body = [[name, *[cells[n] for n in lengths]] for name, cells in rows.items()]
+    return markdown(["repair", *(f"{n:,}" for n in lengths)], body)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "mean-loss": mean_loss,
     "against-published": against_published,
@@ -422,6 +465,11 @@ TABLES: dict[str, Callable[[], str]] = {
     "ten-tasks-parity-by-ones": parity_by_ones,
     "ten-tasks-past-trained": past_trained,
     **{f"ten-tasks-{task}": partial(task_by_length, task) for task in RECORDED_TASKS},
+    "smollm2-stdlib": lambda: past_window("smollm2-stdlib"),
+    "smollm2-sotu": lambda: past_window("smollm2-sotu"),
+    "smollm2-search": searched,
+    "smollm2-needles": lambda: needles("exact_match"),
+    "smollm2-choice": lambda: needles("choice"),
     "extension-ramps": ramps,
     "extension-worn": lambda: extended("change"),
     "extension-trained": lambda: extended("change_after_training"),
@@ -435,7 +483,7 @@ def filled(page: str) -> str:
     def table(found: re.Match[str]) -> str:
         return f"<!-- {found[1]} -->\n{TABLES[found[1]]()}\n<!-- end -->"
 
-    return re.sub(r"<!-- ([a-z-]+) -->\n.*?<!-- end -->", table, page, flags=re.S)
+    return re.sub(r"<!-- ([a-z0-9-]+) -->\n.*?<!-- end -->", table, page, flags=re.S)
 
 
 if __name__ == "__main__":

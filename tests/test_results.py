@@ -21,6 +21,12 @@ ROOT = Path(__file__).parents[1]
 RECORDED = ["recall", "length-curve", "copy-reverse", "extension"]
 RECORDED_IN_PART = {"ten-tasks": ["copy", "reverse", "addition", "sort", "parity", "summation"]}
 
+OF_A_REAL_MODEL = {
+    "smollm2-stdlib": "measure",
+    "smollm2-sotu": "measure",
+    "smollm2-needles": "needles",
+}
+
 
 @pytest.fixture(scope="module")
 def tables():
@@ -59,7 +65,19 @@ def test_every_run_of_the_tasks_that_are_recorded_is_there(name):
     assert (sum(counted.values()) == study.runs) or ("of the ten tasks are recorded" in page)
 
 
-@pytest.mark.parametrize("name", [*RECORDED, *RECORDED_IN_PART])
+@pytest.mark.parametrize(("name", "verb"), OF_A_REAL_MODEL.items())
+def test_what_is_recorded_of_a_real_model_is_whole_and_says_what_made_it(name, verb):
+    results = Results.read(ROOT / "results" / name)
+    assert results.missing == results.strangers == ()
+    for run in results.runs:
+        provenance = run.training["provenance"]
+        assert provenance["command"].startswith(f"longreach {verb} gguf:SmolLM2-135M")
+        assert {"longreach", "python", "torch", "numpy", "platform", "date"} <= set(provenance)
+        assert max(row.evaluation_length for row in run.rows) == 12_288
+        assert run.items
+
+
+@pytest.mark.parametrize("name", [*RECORDED, *RECORDED_IN_PART, *OF_A_REAL_MODEL])
 def test_a_recorded_report_is_there_to_be_read(name):
     folder = ROOT / "results" / name
     for file in ("report.html", "summary.md", "study.json"):

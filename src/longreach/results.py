@@ -155,6 +155,16 @@ class Results(Shown):
     strangers: tuple[str, ...]
 
     @property
+    def name(self) -> str:
+        """The study's; of what was measured of a trained model, the folder's.
+
+        All measurements of such a kind have one study's name.
+        """
+        study = self.plan["study"]
+        of_a_model = "digest" in study.get("model", {})
+        return self.folder.resolve().name if of_a_model else str(study["name"])
+
+    @property
     def rows(self) -> list[Row]:
         """All rows, run by run in the plan's order."""
         return [row for run in self.runs for row in run.rows]

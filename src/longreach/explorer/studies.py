@@ -64,7 +64,7 @@ class Recorded:
         study = results.plan["study"]
         kept = ("name", "task", "metric", "title", "caption", "description", "spec")
         return cls(
-            name=study["name"],
+            name=results.name,
             question=study["question"],
             across=overall(summary),
             verdicts=[(task.label, verdict(task)) for task in summary.tasks],
@@ -108,7 +108,7 @@ class Library:
             results = Results.read(folder)
             if not results.runs:
                 raise InputError(f"no run in {folder} is finished; `longreach run` finishes them")
-            self._add(f"{results.plan['study']['name']} ({folder.name})", folder)
+            self._add(f"{results.name} ({folder.name})", folder)
             self._tasks |= dict.fromkeys(row.task for row in results.rows)
         for path in sorted(SHIPPED.glob(f"*{ENDING}")):
             self._add(path.name.removesuffix(ENDING), path)

@@ -76,7 +76,7 @@ def read(path: Path, say: Callable[[str], None]) -> Recorded:
     say(f"{path}")
     summary = summarise(Results.read(path))
     drawn = [replace(figure, svg=svg_of(figure)) for figure in figures.figures(summary)]
-    name = slug(str(summary.results.plan["study"]["name"])) or slug(path.name) or "study"
+    name = slug(summary.results.name) or slug(path.name) or "study"
     return Recorded(name, summary, drawn)
 
 
@@ -142,7 +142,7 @@ def card(each: Recorded) -> dict[str, Any]:
     """What the first page shows of a study."""
     return {
         "name": each.name,
-        "title": each.study["name"],
+        "title": each.summary.results.name,
         "question": each.study["question"],
         "verdict": headlines(each.summary),
         "facts": facts(each.summary),
