@@ -318,6 +318,10 @@ def test_sliders_change_what_is_drawn_and_the_address(browser, url, width):
 def test_a_config_is_pasted_and_its_block_copied(browser, url, width):
     visit = Visit(browser, url, width, "?tab=model&target=65536&engine=transformers")
     visit.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    # What the address asks for comes once the page stands; a click before that is of what stood.
+    visit.page.wait_for_function(
+        "document.querySelector('#lr-model-target :is(input, textarea)')?.value === '65536'"
+    )
     box = visit.page.locator("#lr-config textarea")
     box.fill(json.dumps(CONFIG | {"rope_scaling": {"type": INJECTIONS[0], INJECTIONS[1]: 1}}))
     visit.page.locator("#lr-diagnose").click()

@@ -200,10 +200,10 @@ def test_no_bytes_do_worse_than_a_message(tmp_path_factory, data):
 def test_the_worst_of_the_largest_configs_stays_below_the_limit():
     code = (
         "import re, pathlib\n"
-        "from longreach.checkpoint.sources import LARGEST, _parsed\n"
+        "from longreach.checkpoint.sources import LARGEST, parsed\n"
         "for piece in (b'{}', b'[]', b'{\"a\":1}', b'1.5', b'\"\\xf0\\x9f\\x98\\x80\"'):\n"
         "    body = b','.join([piece] * ((LARGEST - 9) // (len(piece) + 1)))\n"
-        "    _parsed(b'{\"a\":[' + body + b']}', 'x')\n"
+        "    parsed(b'{\"a\":[' + body + b']}', 'x')\n"
         # Not getrusage: its peak begins with that of the process it was forked from.
         "print(re.search(r'VmHWM:\\s+(\\d+)', pathlib.Path('/proc/self/status').read_text())[1])"
     )
