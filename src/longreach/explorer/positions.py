@@ -205,6 +205,21 @@ def resolution(setting: Setting) -> View:
     )
 
 
+def along(field: str, longest: int) -> alt.X:
+    """Distances from 1 on, in powers of two."""
+    return alt.X(
+        field,
+        scale=alt.Scale(type="log", base=2, domain=[1, longest], nice=False),
+        axis=alt.Axis(
+            title="distance (tokens)",
+            values=[4**power for power in range(longest.bit_length() // 2 + 1)],
+            format=",d",
+            labelOverlap="greedy",
+            labelSeparation=6,
+        ),
+    )
+
+
 def distances(longest: int) -> NDArray[np.int64]:
     """Whole tokens from 1 to the longest, close where curves are.
 
@@ -286,17 +301,7 @@ def over_distance(
         for place, value in zip(places, values, strict=True)
     ]
     longest = int(places[-1])
-    x = alt.X(
-        "distance:Q",
-        scale=alt.Scale(type="log", base=2, domain=[1, longest], nice=False),
-        axis=alt.Axis(
-            title="distance (tokens)",
-            values=[4**power for power in range(longest.bit_length() // 2 + 1)],
-            format=",d",
-            labelOverlap="greedy",
-            labelSeparation=6,
-        ),
-    )
+    x = along("distance:Q", longest)
     y = alt.Y(
         "value:Q",
         scale=alt.Scale(domain=list(most), nice=False) if most else alt.Scale(zero=False),
@@ -492,16 +497,7 @@ def t5(setting: Setting, buckets: int = 32, max_distance: int = 128) -> View:
         alt.Chart(alt.InlineData(values=rows))
         .mark_rule(strokeWidth=5)
         .encode(
-            x=alt.X(
-                "from:Q",
-                scale=alt.Scale(type="log", base=2, domain=[1, longest], nice=False),
-                axis=alt.Axis(
-                    title="distance (tokens)",
-                    values=[4**power for power in range(longest.bit_length() // 2 + 1)],
-                    format=",d",
-                    labelOverlap="greedy",
-                ),
-            ),
+            x=along("from:Q", longest),
             x2="to:Q",
             y=alt.Y("bucket:Q", axis=alt.Axis(title="bucket", tickCount=6)),
             color=alt.Color("kind:N", scale=alt.Scale(domain=T5_KINDS), legend=legend),
