@@ -2,7 +2,7 @@
 
 Run: python benchmarks/rotate.py
 
-Angles are worked out anew in each call (schemes keep no cache), in float64.
+Angles are worked out anew in each call: schemes keep no cache.
 """
 
 from __future__ import annotations

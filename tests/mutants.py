@@ -461,8 +461,8 @@ MUTANTS = [
     Mutant(
         "RoPE turns backwards",
         "schemes/rope.py",
-        "pairs * turn.to(torch.complex64)",
-        "pairs * turn.conj().to(torch.complex64)",
+        "pairs * turn)",
+        "pairs * turn.conj())",
         "test_schemes.py",
     ),
     Mutant(
@@ -475,8 +475,8 @@ MUTANTS = [
     Mutant(
         "angles in float32",
         "schemes/base.py",
-        "positions[:, None].double() * inverse_frequencies.to(positions.device, torch.float64)",
-        "positions[:, None].float() * inverse_frequencies.to(positions.device, torch.float32)",
+        "positions[:, None].double() * (inverse_frequencies.to(positions.device) / (2 * pi))",
+        "positions[:, None].float() * (inverse_frequencies.float() / (2 * pi))",
         "test_schemes.py",
     ),
     Mutant(
@@ -825,9 +825,9 @@ MUTANTS = [
     ),
     Mutant(
         "a cache gets turned keys for unturned ones",
-        "model/attention.py",
-        "return Turned(queries, keys, pairs[:, self.heads :], values)",
-        "return Turned(queries, keys, keys, values)",
+        "model/cache.py",
+        "self._keys.narrow(2, start, new).copy_(fresh)",
+        "self._keys.narrow(2, start, new).copy_(turned)",
         "test_model.py",
     ),
     Mutant(

@@ -328,10 +328,11 @@ def test_storage_is_allocated_once_and_old_keys_stay_put():
     cache = Cache(2, TIME)
     model(tokens[:, :4], cache=cache)
     layer = cache.layers[0]
-    keys, old = layer._keys, layer._turned[:, :, :4].clone()
+    kept, seen, old = layer._keys, layer._seen, layer._seen[:, :, :4].clone()
     model(tokens[:, 4:], cache=cache)
-    assert layer._keys is keys
-    assert torch.equal(layer._turned[:, :, :4], old)
+    assert layer._keys is kept
+    assert layer._seen is seen
+    assert torch.equal(layer._seen[:, :, :4], old)
     assert [each.length for each in cache.layers] == [TIME, TIME]
 
 
@@ -384,7 +385,8 @@ def test_in_every_layer_old_and_new_keys_are_turned_by_the_spectrum_in_use():
             pairs = unturned[..., 0::2] + 1j * unturned[..., 1::2]
             angles = np.arange(8)[:, None, None] * SLOWER.inverse_frequencies
             expected = pairs * SLOWER.amplitude * np.exp(1j * angles)
-            found = layer._turned[:, :, :8].transpose(0, 2).flatten(1, 2).numpy()
+            keys = layer._seen.chunk(2, dim=1)[0]
+            found = keys[:, :, :8].transpose(0, 2).flatten(1, 2).numpy()
             np.testing.assert_allclose(found[..., 0::2], expected.real, atol=1e-5)
             np.testing.assert_allclose(found[..., 1::2], expected.imag, atol=1e-5)
 

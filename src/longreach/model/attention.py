@@ -66,7 +66,7 @@ class Places:
         """
         if not self.causal:
             return unpadded(self.bias, self.padding, dtype), False
-        known = len(self.keys)
+        known = self.keys.shape[0]
         if self.bias is None and (queries == known or queries == 1):
             return None, queries > 1  # A single query is the last token, which sees all.
         if self.bias is not None and queries == 1:
@@ -110,17 +110,21 @@ class Memory:
 class Turned(NamedTuple):
     """What one layer makes of the tokens it reads, before it looks at any.
 
-    queries, keys: as the scheme rotates them. unturned: the same keys before, for a cache.
+    queries, keys: as the scheme rotates them. others: the same keys before that, and values, side
+        by side as heads of one, which is how a cache takes them.
     """
 
     queries: Float[Tensor, "batch heads queries head_dim"]
     keys: Float[Tensor, "batch heads time head_dim"]
-    unturned: Float[Tensor, "batch heads time head_dim"]
-    values: Float[Tensor, "batch heads time head_dim"]
+    others: Float[Tensor, "batch two_heads time head_dim"]
+
+    @property
+    def values(self) -> Float[Tensor, "batch heads time head_dim"]:
+        """As many as there are keys."""
+        return self.others.chunk(2, dim=1)[1]
 
 
-@dataclass(frozen=True)
-class Sight:
+class Sight(NamedTuple):
     """What one layer's attention is computed from; made in one place, whatever is asked of it.
 
     queries, keys: rotated. mask: added to the logits. causal: whether later tokens are hidden from
@@ -237,9 +241,9 @@ class Attention(nn.Module):
     ) -> Turned:
         """Of as many queries as keys: both are turned in one call, as heads of one."""
         parts = torch.unflatten(projected, -1, (3 * self.heads, -1)).transpose(1, 2)
-        pairs, values = torch.split(parts, [2 * self.heads, self.heads], dim=1)
+        pairs = parts.narrow(1, 0, 2 * self.heads)
         queries, keys = places.scheme.rotate(pairs, places.positions).chunk(2, dim=1)
-        return Turned(queries, keys, pairs[:, self.heads :], values)
+        return Turned(queries, keys, parts.narrow(1, self.heads, 2 * self.heads))
 
     def _turned_apart(
         self,
@@ -248,13 +252,13 @@ class Attention(nn.Module):
         places: Places,
     ) -> Turned:
         """Of the last so many queries alone, and all keys and values."""
-        (asked,), (keys, values) = self._split(queries, 1), self._split(others, 2)
+        asked = torch.unflatten(queries, -1, (self.heads, -1)).transpose(1, 2)
+        parts = torch.unflatten(others, -1, (2 * self.heads, -1)).transpose(1, 2)
         rotate = places.scheme.rotate
         return Turned(
             rotate(asked, places.positions[-asked.shape[2] :]),
-            rotate(keys, places.positions),
-            keys,
-            values,
+            rotate(parts.narrow(1, 0, self.heads), places.positions),
+            parts,
         )
 
     def _attend(
@@ -263,9 +267,10 @@ class Attention(nn.Module):
         return self._sight(turned, places, cache).seen().transpose(1, 2).flatten(-2)
 
     def _sight(self, turned: Turned, places: Places, cache: LayerCache | None) -> Sight:
-        keys, values = turned.keys, turned.values
-        if cache is not None:
-            keys, values = cache.extend(places.scheme, turned.unturned, keys, values, places.keys)
+        if cache is None:
+            keys, values = turned.keys, turned.values
+        else:
+            keys, values = cache.extend(places.scheme, turned.keys, turned.others, places.keys)
         mask, causal = places.mask(turned.queries.shape[2], turned.queries.dtype)
         return Sight(turned.queries, keys, values, mask, causal)
 

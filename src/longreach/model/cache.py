@@ -24,39 +24,52 @@ class LayerCache:
         self.capacity = capacity
         self.length = 0
         self._stamp: object = None
-        self._turned: Tensor | None = None
+        self._seen: Tensor | None = None  # Rotated keys, then values.
+        self._keys: Tensor | None = None  # Unrotated keys, where there is another kind.
 
     def extend(
         self,
         scheme: Scheme,
-        keys: Float[Tensor, "batch heads new head_dim"],
         turned: Float[Tensor, "batch heads new head_dim"],
-        values: Float[Tensor, "batch heads new head_dim"],
+        others: Float[Tensor, "batch two_heads new head_dim"],
         positions: Int[Tensor, " all"],
     ) -> tuple[
         Float[Tensor, "batch heads all head_dim"], Float[Tensor, "batch heads all head_dim"]
     ]:
         """Appends keys and values; returns all rotated keys and all values.
 
-        keys, turned: unrotated, and as the scheme rotates them now. Where it rotates nothing they
-            are the same, and are stored once.
+        turned: keys as the scheme rotates them now. others: keys unrotated, then values. Where
+            nothing is rotated they are stored as they come, at once.
         positions: of everything cached, the new keys included.
         """
-        start, end = self.length, self.length + keys.shape[2]
-        rotates = scheme.stamp is not None
-        if self._turned is None:
-            shape = (*keys.shape[:2], self.capacity, keys.shape[3])
-            self._turned, self._values = keys.new_empty(shape), keys.new_empty(shape)
-            self._keys = keys.new_empty(shape) if rotates else self._turned
-        self._turned[:, :, start:end] = turned
-        self._values[:, :, start:end] = values
-        if rotates:
-            self._keys[:, :, start:end] = keys
-            if start and scheme.stamp is not self._stamp:
-                before = self._keys[:, :, :start]
-                self._turned[:, :, :start] = scheme.rotate(before, positions[:start])
-        self.length, self._stamp = end, scheme.stamp
-        return self._turned[:, :, :end], self._values[:, :, :end]
+        start, new, heads = self.length, turned.shape[2], turned.shape[1]
+        if self._seen is None:
+            shape = (others.shape[0], 2 * heads, self.capacity, others.shape[3])
+            self._seen = others.new_empty(shape)
+        self._seen.narrow(2, start, new).copy_(others)
+        keys, values = self._seen.narrow(2, 0, start + new).chunk(2, dim=1)
+        if scheme.stamp is not None:
+            self._turn(keys, scheme, turned, positions)
+        self.length, self._stamp = start + new, scheme.stamp
+        return keys, values
+
+    def _turn(
+        self,
+        keys: Float[Tensor, "batch heads all head_dim"],
+        scheme: Scheme,
+        turned: Float[Tensor, "batch heads new head_dim"],
+        positions: Int[Tensor, " all"],
+    ) -> None:
+        """Puts rotated keys where the unrotated ones were stored, and keeps those elsewhere."""
+        start, new = self.length, turned.shape[2]
+        if self._keys is None:
+            self._keys = keys.new_empty(*keys.shape[:2], self.capacity, keys.shape[3])
+        fresh = keys.narrow(2, start, new)
+        self._keys.narrow(2, start, new).copy_(fresh)
+        fresh.copy_(turned)
+        if start and scheme.stamp is not self._stamp:
+            before = scheme.rotate(self._keys.narrow(2, 0, start), positions[:start])
+            keys.narrow(2, 0, start).copy_(before)
 
 
 class Cache:
@@ -71,14 +84,14 @@ class Cache:
         self.positions: Int[Tensor, " all"] = torch.empty(0, dtype=torch.long)
 
     def __len__(self) -> int:
-        return len(self.positions)
+        return self.positions.shape[0]
 
     def advance(self, positions: Int[Tensor, " new"]) -> Int[Tensor, " all"]:
         """Notes the positions of the tokens about to be read; returns those of all.
 
         Raises InputError, and notes nothing, if there is no room for them.
         """
-        end = len(self) + len(positions)
+        end = len(self) + positions.shape[0]
         if end > self.capacity:
             raise InputError(f"the cache holds {self.capacity} tokens; {end} were asked for")
         self.positions = torch.cat([self.positions.to(positions.device), positions])

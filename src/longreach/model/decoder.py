@@ -258,9 +258,9 @@ class Decoder(nn.Module):
         if prompt.shape[1] < 1 or count < 1:
             raise InputError("generation needs a prompt of at least one token, and count >= 1")
         cache = Cache(self.shape.layers, prompt.shape[1] + count - 1) if cached else None
-        text, unread = prompt, prompt
+        unread, written = prompt, []
         for _ in range(count):
-            logits = self(unread if cached else text, last=1, cache=cache)
-            unread = logits[:, -1].argmax(-1, keepdim=True)
-            text = torch.cat([text, unread], dim=1)
-        return text[:, prompt.shape[1] :]
+            token = self(unread, last=1, cache=cache)[:, -1].argmax(-1, keepdim=True)
+            unread = token if cached else torch.cat([unread, token], dim=1)
+            written.append(token)
+        return torch.cat(written, dim=1)

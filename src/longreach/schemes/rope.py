@@ -44,4 +44,4 @@ class Rope(Scheme):
         turned = angles(positions, torch.from_numpy(self.spectrum.inverse_frequencies))
         turn = torch.polar(torch.full_like(turned, self.spectrum.amplitude), turned)
         pairs = torch.view_as_complex(torch.unflatten(x.float(), -1, (-1, 2)))
-        return torch.view_as_real(pairs * turn.to(torch.complex64)).flatten(-2).to(x.dtype)
+        return torch.view_as_real(pairs * turn).flatten(-2).to(x.dtype)
