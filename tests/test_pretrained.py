@@ -30,7 +30,9 @@ OPTIONS = {
     "longrope": {"short_factor": [1.0], "long_factor": [1.0]},
     "base": {"base": 3e6},
 }
-TURNED = [name for name in ADAPTERS if name not in ("gpt2", "bloom", "mpt")]
+T5S = ("t5", "mt5", "umt5")
+STILL = ("gpt2", "bloom", "mpt", *T5S)
+TURNED = [name for name in ADAPTERS if name not in STILL]
 
 
 @pytest.fixture(scope="module")
@@ -47,13 +49,22 @@ def built() -> dict:
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("models")
-    wanted = ("llama", "gemma3_text", "gpt2", "mpt")
+    wanted = ("llama", "gemma3_text", "gpt2", "mpt", "t5")
     configs = tiny_models.configs()
     return {name: tiny_models.write(root / name, configs[name]) for name in wanted}
 
 
 def checkpoint_of(config):
     return from_config(json.loads(config.to_json_string()), config.model_type)
+
+
+def logits_of(model, tokens: torch.Tensor) -> torch.Tensor:
+    """As anyone asks `transformers` for them; an encoder is given the end of a text and no text."""
+    given = {"input_ids": tokens}
+    if model.config.is_encoder_decoder:
+        source = torch.full((len(tokens), 1), model.config.eos_token_id)
+        given = {"input_ids": source, "decoder_input_ids": tokens}
+    return model(**given, use_cache=False).logits.float()
 
 
 def repair_named(name: str, pairs: int) -> Repair:
@@ -74,7 +85,7 @@ def test_an_adapter_gives_the_logits_of_the_model_itself(built, name):
     adapter = ADAPTERS[name](model)
     short = tokens[:, :TRAINED]  # MPT itself refuses more.
     with torch.inference_mode():
-        whole = model(input_ids=short, use_cache=False).logits.float()
+        whole = logits_of(model, short)
         mine = adapter.logits(adapter.hidden(short))
     torch.testing.assert_close(mine, whole, rtol=0, atol=1e-6)
     assert len(adapter.blocks) == 4
@@ -101,11 +112,9 @@ def test_endings_are_read_behind_a_text_as_each_with_all_of_it(built, name, repa
 
 @pytest.mark.parametrize("name", list(ADAPTERS))
 def test_what_is_kept_for_endings_is_counted_before(built, name):
-    from transformers import DynamicCache
-
     config, model, tokens = built[name]
     loaded = Pretrained(name, "", checkpoint_of(config), ADAPTERS[name](model), None)
-    cache = DynamicCache(config=model.config)
+    cache = loaded.adapter.cache()
     with torch.inference_mode():
         loaded.adapter.read(tokens[:1, :TRAINED], cache)
     held = sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers)
@@ -180,6 +189,75 @@ def test_mpt_goes_on_past_its_stated_length_as_the_model_with_a_longer_one(built
     torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", T5S)
+def test_a_head_of_its_own_is_given_what_it_was_trained_with(built, name):
+    """Of T5 v1.1 and its like, whose ends are not tied, hidden states are not scaled either."""
+    config, _, tokens = built[name]
+    untied = type(config)(**tiny_models.halves(), tie_word_embeddings=False)
+    model = tiny_models.model_of(untied)
+    adapter = ADAPTERS[name](model)
+    assert adapter.scale == 1
+    with torch.inference_mode():
+        mine = adapter.logits(adapter.hidden(tokens))
+        torch.testing.assert_close(mine, logits_of(model, tokens), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", T5S)
+def test_a_decoder_reads_text_behind_its_start_token_as_it_was_trained_to(built, name):
+    """`transformers` itself puts the start token before what is to be predicted."""
+    config, model, tokens = built[name]
+    changed = type(config).from_dict({**config.to_dict(), "decoder_start_token_id": 7})
+    other = type(model)(changed).eval()
+    other.load_state_dict(model.state_dict())
+    loaded = Pretrained(name, "", checkpoint_of(changed), ADAPTERS[name](other), None)
+    assert (loaded.start, loaded.source) == (7, 2)
+    source = torch.full((len(tokens), 1), changed.eos_token_id)
+    with torch.inference_mode():
+        labels = tokens[:, 1:].contiguous()
+        logits = other(input_ids=source, labels=labels).logits.float()
+    wanted = torch.nn.functional.cross_entropy(
+        logits.transpose(1, 2), tokens[:, 1:], reduction="none"
+    )
+    torch.testing.assert_close(loaded.losses(tokens), wanted, rtol=0, atol=1e-5)
+    torch.testing.assert_close(loaded.losses(tokens, last=9), wanted[:, -9:], rtol=0, atol=1e-5)
+    torch.testing.assert_close(loaded.logits(tokens[:, :-1]), logits, rtol=0, atol=1e-5)
+
+
+def test_a_t5_cannot_be_told_positions_nor_be_read_without_its_own_tokens(built):
+    config, model, tokens = built["t5"]
+    positions = torch.arange(9).expand(2, 9)
+    with pytest.raises(InputError, match="cannot be told other positions"):
+        ADAPTERS["t5"](model).hidden(tokens[:, :9], positions)
+    said = config.to_dict()
+    for lacking, wanted in (
+        ({"decoder_start_token_id": None, "pad_token_id": 5}, (5, 2)),
+        ({"eos_token_id": [4, 2]}, (0, 4)),
+        ({"decoder_start_token_id": None, "pad_token_id": None}, "no decoder_start_token_id and"),
+        ({"eos_token_id": None}, "names no eos_token_id"),
+    ):
+        bare = type(model)(type(config).from_dict({**said, **lacking}))
+        if isinstance(wanted, str):
+            with pytest.raises(InputError, match=wanted):
+                ADAPTERS["t5"](bare)
+        else:
+            adapter = ADAPTERS["t5"](bare)
+            assert (adapter.start, adapter.source) == wanted
+
+
+def test_a_folder_of_t5_is_loaded_and_says_what_its_encoder_has(folders):
+    said: list[str] = []
+    model = load(str(folders["t5"]), say=said.append)
+    assert isinstance(model, LanguageModel)
+    assert (model.trained_length, model.limit, model.start) == (TRAINED, None, 0)
+    assert said[-1].endswith("its decoder reads the text, and its encoder has </s> alone")
+    tokens = torch.tensor([model.encode("the lazy dog jumps over the quick fox " * 9)])
+    seen = tokens[:, :-1].clone()
+    seen[:, 0] = 0
+    logits = logits_of(model.model, seen)[0]
+    wanted = torch.nn.functional.cross_entropy(logits, tokens[0, 1:], reduction="none")
+    torch.testing.assert_close(model.losses(tokens)[0], wanted, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("repair_name", list(REPAIRS))
 @pytest.mark.parametrize("name", TURNED)
 def test_worn_is_as_prescribed_and_off_is_as_before(built, name, repair_name):
@@ -220,7 +298,7 @@ def test_worn_is_as_prescribed_and_off_is_as_before(built, name, repair_name):
     torch.testing.assert_close(worn, theirs, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["gpt2", "bloom", "mpt"])
+@pytest.mark.parametrize("name", STILL)
 def test_what_is_not_turned_has_nothing_to_repair(built, name):
     config, model, _ = built[name]
     adapter, checkpoint = ADAPTERS[name](model), checkpoint_of(config)
@@ -419,8 +497,12 @@ def spoilt(kind: str, folder: Path) -> None:
         config.write_text(json.dumps({**settings, "auto_map": {"AutoModel": "m.M"}}))
     elif kind == "family":
         config.write_text(json.dumps({**settings, "model_type": "olmo2"}))
-    elif kind == "t5":
-        config.write_text(json.dumps({**settings, "model_type": "t5"}))
+    elif kind == "encoder":
+        import transformers
+
+        weights.unlink()
+        halves = transformers.T5Config(**tiny_models.halves())
+        transformers.T5EncoderModel(halves).save_pretrained(folder)
     elif kind == "tokenizer":
         import transformers
 
@@ -441,7 +523,7 @@ def spoilt(kind: str, folder: Path) -> None:
         ("deeper", "lack 18 tensors"),
         ("code", "code of its own"),
         ("family", "no adapter for the model type 'olmo2'"),
-        ("t5", "encoder-decoder"),
+        ("encoder", "such as decoder.block.0"),
         ("tokenizer", "do not belong together"),
     ],
 )

@@ -63,7 +63,29 @@ def configs() -> dict[str, Any]:
         "mpt": t.MptConfig(
             d_model=32, n_heads=4, n_layers=4, vocab_size=VOCABULARY, max_seq_len=TRAINED
         ),
+        "t5": t.T5Config(**halves(), n_positions=TRAINED),
+        "mt5": t.MT5Config(**{**halves(), "initializer_factor": 0.4}, n_positions=TRAINED),
+        "umt5": t.UMT5Config(**halves(), n_positions=TRAINED),
     }
+
+
+def halves() -> dict[str, Any]:
+    """Sizes of an encoder-decoder whose two halves differ, and its tokens."""
+    return dict(
+        d_model=32,
+        d_kv=8,
+        d_ff=48,
+        num_heads=4,
+        num_layers=2,
+        num_decoder_layers=4,
+        vocab_size=VOCABULARY,
+        relative_attention_num_buckets=8,
+        relative_attention_max_distance=48,
+        initializer_factor=0.5,
+        pad_token_id=0,
+        eos_token_id=2,
+        decoder_start_token_id=0,
+    )
 
 
 def longer() -> Any:
@@ -80,10 +102,11 @@ def rope(base: float) -> dict[str, Any]:
 
 def model_of(config: Any) -> Any:
     """A model with random weights, large enough that positions matter to its logits."""
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
     torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(config).eval()
+    auto = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+    model = auto.from_config(config).eval()
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if weight.ndim == 2 and "embed" not in name:

@@ -115,9 +115,7 @@ class Pretrained:
         """
         if len(endings) == 1 or self.by_length:
             return one_by_one(self, tokens, endings, last)
-        from transformers import DynamicCache
-
-        cache = DynamicCache(config=self.model.config)
+        cache = self.adapter.cache()
         self.adapter.read(self.begun(tokens[None]).to(self.device), cache)
         found = []
         for ending in endings:
@@ -134,14 +132,21 @@ class Pretrained:
 
     @cached_property
     def start(self) -> int | None:
-        """The token that its tokenizer puts before every text, if it does.
+        """The token that its tokenizer, or else its decoder, puts before every text, if any does.
 
         Some models (Gemma's) make little of a text that does not begin with it.
         """
+        if self.adapter.start is not None:
+            return self.adapter.start
         found = None if self.tokenizer is None else self.tokenizer.bos_token_id
         if found is None or self.tokenizer.encode("a")[:1] != [found]:
             return None
         return int(found)
+
+    @property
+    def source(self) -> int | None:
+        """The token that its encoder reads, whatever the text is; None if it has no encoder."""
+        return self.adapter.source
 
     def begun(self, tokens: Int[Tensor, "batch time"]) -> Int[Tensor, "batch time"]:
         """Windows of text as the model is to read them: the first token gives way to `start`.
@@ -225,8 +230,15 @@ def load(
     checkpoint = read(name, trained_length=trained_length or before_adapting(name))
     where = placed(device)
     if isinstance(source, Gguf):
-        return load_gguf(name, source.path, checkpoint, dtype, where, say)
-    return load_folder(name, source.config, checkpoint, dtype, where, say)
+        found = load_gguf(name, source.path, checkpoint, dtype, where, say)
+    else:
+        found = load_folder(name, source.config, checkpoint, dtype, where, say)
+    if found.source is not None:
+        say(
+            f"{name} is an encoder-decoder: its decoder reads the text, and its encoder has "
+            f"{found.decode([found.source])} alone"
+        )
+    return found
 
 
 def before_adapting(name: str) -> int | None:
@@ -314,7 +326,7 @@ def load_folder(
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(path, **more)
         say(f"loading {name}")
-        model, report = transformers.AutoModelForCausalLM.from_pretrained(
+        model, report = getattr(transformers, kind.auto).from_pretrained(
             path,
             dtype=DTYPES[dtype] if dtype else "auto",
             device_map=device,
@@ -346,7 +358,7 @@ def load_gguf(
     try:
         say(f"loading {name}: a GGUF file takes a while to unpack")
         tokenizer = transformers.AutoTokenizer.from_pretrained(**where)
-        model = transformers.AutoModelForCausalLM.from_pretrained(
+        model = getattr(transformers, kind.auto).from_pretrained(
             **where, dtype=DTYPES[dtype or "bfloat16"], device_map=device
         )
     except Exception as error:
@@ -389,11 +401,6 @@ def adapter_of(name: str, checkpoint: Checkpoint, config: dict[str, Any]) -> typ
     kind = str(checkpoint.config.get("model_type") or checkpoint.model_type)
     if kind in ADAPTERS:
         return ADAPTERS[kind]
-    if kind in ("t5", "mt5", "umt5"):
-        raise InputError(
-            f"{name} is an encoder-decoder ({kind}): it continues no text, so there is no loss "
-            "past its window to measure. `longreach diagnose` says what its positions do"
-        )
     raise InputError(
         f"no adapter for the model type '{kind}' of {name}; there are: {', '.join(ADAPTERS)}. "
         "`longreach diagnose` and `prescribe` need none"

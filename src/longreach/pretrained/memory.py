@@ -25,7 +25,8 @@ def needed(model: Pretrained, length: int) -> int:
     config: Any = model.model.config
     size = model.model.dtype.itemsize
     width = int(config.hidden_size)
-    inner = getattr(config, "intermediate_size", None) or 4 * width
+    inner = getattr(config, "intermediate_size", None) or getattr(config, "d_ff", None)
+    inner = inner or 4 * width
     vocabulary = int(config.vocab_size)
     found = COPIES * length * (width + int(inner)) * size + 2 * CHUNK * vocabulary * 4
     if model.adapter.materialised or config._attn_implementation == "eager":

@@ -24,5 +24,8 @@ ADAPTERS: Table[type[Adapter]] = Table(
         "gpt2": ".gpt2:GPT2",
         "bloom": ".bloom:Bloom",
         "mpt": ".mpt:Mpt",
+        "t5": ".t5:T5",
+        "mt5": ".t5:MT5",
+        "umt5": ".t5:T5",
     },
 )

@@ -36,6 +36,15 @@ class Adapter:
     logits from its output embeddings alone, and nothing is turned.
     """
 
+    auto = "AutoModelForCausalLM"
+    """The class of `transformers` that makes models of the family."""
+
+    start: int | None = None
+    """The token that a decoder begins every text with; None where that is a tokenizer's to say."""
+
+    source: int | None = None
+    """The token that an encoder reads, whatever the text is; None where there is no encoder."""
+
     materialised = False
     """Whether attention holds a number for every pair of tokens, whatever the implementation."""
 
@@ -90,17 +99,25 @@ class Adapter:
             given = () if rotary.key is None else (rotary.key,)
             rotary.module(torch.zeros(1, 1, 1, device=device), start, *given)
 
+    def cache(self) -> Any:
+        """An empty one for `read`."""
+        from transformers import DynamicCache
+
+        return DynamicCache(config=self.model.config)
+
     def read(
         self, tokens: Int[Tensor, "batch time"], cache: Any
     ) -> Float[Tensor, "batch time width"]:
         """The same of tokens that stand behind those in a cache, which takes them in."""
-        # Called otherwise since transformers 5.24.
-        known = inspect.signature(self.model.base_model.forward).parameters
-        given = {"cache" if "cache" in known else "past_key_values": cache}
         found: Tensor = self.model.base_model(
-            input_ids=tokens, use_cache=True, return_dict=True, **given
+            input_ids=tokens, use_cache=True, return_dict=True, **self.named(cache)
         ).last_hidden_state
         return found
+
+    def named(self, cache: Any) -> dict[str, Any]:
+        """A cache by the name that a model takes it under: another since transformers 5.24."""
+        known = inspect.signature(self.model.base_model.forward).parameters
+        return {"cache" if "cache" in known else "past_key_values": cache}
 
     def logits(self, hidden: Float[Tensor, "*any width"]) -> Float[Tensor, "*any vocabulary"]:
         """The logits of hidden states, in float32, as the model makes them: in its own dtype."""
