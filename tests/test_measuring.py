@@ -394,6 +394,45 @@ def test_alibi_is_measured_as_it_is(tmp_path, request_):
     assert {r.scheme for r in found.results.rows} == {"alibi"}
 
 
+def test_of_t5_the_decoder_is_measured_and_the_report_says_what_its_encoder_has(
+    tmp_path, text, request_
+):
+    model = load(str(tiny_models.write(tmp_path / "t5", tiny_models.configs()["t5"])))
+    out = tmp_path / "runs"
+    found = done(model, Request(**{**vars(request_), "repairs": ()}), out)
+    assert {r.scheme for r in found.results.rows} == {"t5"}
+
+    def late(window):
+        """Of the last tokens, as `transformers` makes them of an empty source."""
+        ends, labels = torch.tensor([[2]]), window[None, 1:]
+        with torch.inference_mode():
+            logits = model.model(input_ids=ends, labels=labels).logits[0].float()
+        return F.cross_entropy(logits, labels[0], reduction="none")[-LAST:].mean().item()
+
+    chosen = passages(model, f"text:{text}", max(LENGTHS), 3).windows.tokens
+    control = np.mean([late(window[160 - TRAINED : 161]) for window in chosen])
+    whole = np.mean([late(window[:161]) for window in chosen])
+    assert row(found, "control_loss", 160).value == pytest.approx(control, abs=1e-5)
+    assert row(found, "excess", 160).value == pytest.approx(whole - control, abs=1e-5)
+    assert abs(whole - control) > 1e-3
+    held = json.loads((out / "plan.json").read_text())["study"]["model"]
+    assert (held["start"], held["source"]) == ("<pad>", "</s>")
+    page = report.write(out).page.read_text(encoding="utf-8")
+    assert "begins with &lt;pad&gt;, which it starts from" in page
+    assert "its encoder has &lt;/s&gt; alone" in page
+    with pytest.raises(InputError, match="turns none"):
+        done(model, request_, tmp_path / "other")
+
+
+def test_a_t5_of_no_stated_length_is_asked_for_it(tmp_path, request_):
+    config = tiny_models.configs()["t5"]
+    del config.n_positions
+    folder = tiny_models.write(tmp_path / "t5", config)
+    with pytest.raises(InputError, match=r"does not say how many tokens .* --trained-length"):
+        load(str(folder)).trained_length  # noqa: B018
+    assert load(str(folder), trained_length=48).trained_length == 48
+
+
 def test_memory_is_estimated_before_anything_is_read(model, tmp_path, monkeypatch):
     monkeypatch.setattr("longreach.pretrained.memory.available", lambda device: 1_000_000)
     with pytest.raises(InputError, match=r"100,000 tokens would take about .* GB"):
@@ -404,6 +443,11 @@ def test_memory_is_estimated_before_anything_is_read(model, tmp_path, monkeypatc
     alibi = load(str(tiny_models.write(tmp_path / "bloom", tiny_models.configs()["bloom"])))
     # Attention that is materialised grows with the square.
     assert needed(alibi, 100_000) > 50 * needed(alibi, 10_000)
+    biased = load(str(tiny_models.write(tmp_path / "t5", tiny_models.configs()["t5"])))
+    assert needed(biased, 100_000) > 50 * needed(biased, 10_000)
+    before = needed(biased, 1_000)
+    biased.model.config.d_ff *= 2  # As the family calls the width of its feed-forward layers.
+    assert needed(biased, 1_000) == before + 6 * 1_000 * 48 * 4
 
 
 def test_one_of_our_own_runs_is_measured_in_the_same_way(tmp_path, text, monkeypatch):

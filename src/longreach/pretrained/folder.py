@@ -112,8 +112,11 @@ def write(out: Path, study: Study, parts: Sequence[Part], seconds: float) -> Non
 def model_of(model: LanguageModel) -> dict[str, str]:
     """What a plan says of a model."""
     found = {"name": model.name, "digest": model.digest}
-    start = getattr(model, "start", None)
-    return found if start is None else found | {"start": model.decode([start])}
+    for key in ("start", "source"):
+        token = getattr(model, key, None)
+        if token is not None:
+            found[key] = model.decode([token])
+    return found
 
 
 def write_run(folder: Path, study: Study, part: Part, made: Mapping[str, Any]) -> None:

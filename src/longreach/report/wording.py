@@ -180,7 +180,14 @@ def how_repairs_are_worn(study: Mapping[str, Any]) -> str:
         "the model is bit for bit what it was. What was applied was read back from the running "
         "model: see the settings."
     )
-    if start := study["model"].get("start"):
+    start, source = (study["model"].get(key) for key in ("start", "source"))
+    if source:
+        said += (
+            " It is an encoder-decoder, and was read as a language model: every window is the "
+            f"decoder's, and begins with {start}, which it starts from, in place of the window's "
+            f"first token; its encoder has {source} alone, whatever the text and its length."
+        )
+    elif start:
         said += (
             f" Every window begins with {start}, which its tokenizer puts before any text, in "
             "place of the window's first token."
