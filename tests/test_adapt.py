@@ -76,7 +76,7 @@ def folders(tmp_path_factory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("models")
     configs = tiny_models.configs()
     configs["llama"].attention_dropout = 0.1  # So that resuming has its random numbers to keep.
-    wanted = ("llama", "gemma3_text", "gpt_neox", "phi3", "gpt2", "bloom", "smollm3")
+    wanted = ("llama", "gemma3_text", "gpt_neox", "phi3", "gpt2", "bloom", "smollm3", "t5")
     return {name: tiny_models.write(root / name, configs[name]) for name in wanted}
 
 
@@ -270,6 +270,36 @@ def test_training_learns(folders, text, tmp_path):
     asked = recipe(text, steps=20, learning_rate=1e-2, length=64)
     losses = run(folders["llama"], asked, tmp_path / "model").about["losses"]
     assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 0.5
+
+
+@pytest.mark.parametrize("lora", [None, 2])
+@pytest.mark.parametrize("tied", [True, False])
+def test_of_t5_the_decoder_is_trained_and_a_head_of_its_own_stays_one(text, tmp_path, tied, lora):
+    """The configs of all T5s say that both ends are tied, and those of v1.1 are not."""
+    from transformers import AutoModelForSeq2SeqLM, T5Config
+
+    config = T5Config(**tiny_models.halves(), n_positions=TRAINED, tie_word_embeddings=tied)
+    folder = tiny_models.write(tmp_path / "t5", config)
+    before = AutoModelForSeq2SeqLM.from_pretrained(folder)
+    if not tied:
+        draw = torch.Generator().manual_seed(1)
+        head = torch.randn(before.lm_head.weight.shape, generator=draw)
+        before.lm_head.weight = torch.nn.Parameter(head)
+        before.save_pretrained(folder)
+    state = before.state_dict()
+    asked = recipe(text, repair=None, lora=lora, steps=8, learning_rate=1e-2, length=64)
+    losses = run(folder, asked, tmp_path / "out").about["losses"]
+    after = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out")
+    assert after.config.n_positions == TARGET
+    assert after.config.scale_decoder_outputs == tied
+    assert torch.equal(after.lm_head.weight, after.shared.weight) == tied
+    changed = {n for n, each in after.state_dict().items() if not torch.equal(each, state[n])}
+    looks = {
+        f"decoder.block.{n}.layer.0.SelfAttention.{m}.weight" for n in range(4) for m in "qkvo"
+    }
+    assert looks <= changed
+    assert lora is None or all("Attention" in name for name in changed)
+    assert np.mean(losses[-2:]) < losses[0]
 
 
 @pytest.mark.parametrize("repair", ["linear", "ntk", "dynamic", "llama3", "ntk_by_parts", "yarn"])
@@ -542,6 +572,8 @@ def test_documents_are_drawn_by_their_size(folders, tmp_path):
         ("bloom", {"pose": True, "repair": None}, "not told any that could be moved"),
         ("bloom", {}, "nothing here to scale"),
         ("gpt2", {"repair": None}, "has a table of 64 positions"),
+        ("t5", {"pose": True, "repair": None}, "not told any that could be moved"),
+        ("t5", {}, "nothing here to scale"),
     ],
 )
 def test_what_cannot_be_done_is_refused_and_leaves_nothing(

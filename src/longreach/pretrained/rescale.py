@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from ..engines import prescribe
 from ..errors import InputError, RunError
@@ -137,7 +138,7 @@ def rebuilt(loaded: Pretrained, block: Mapping[str, Any], dtype: torch.dtype) ->
     config = type(old.config).from_dict({**source_config(loaded), **block})
     try:
         with unfilled():
-            model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype)
+            model = getattr(transformers, loaded.adapter.auto).from_config(config, dtype=dtype)
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(
             f"transformers {transformers.__version__} does not take the config of {loaded.name} "
@@ -146,6 +147,11 @@ def rebuilt(loaded: Pretrained, block: Mapping[str, Any], dtype: torch.dtype) ->
     weights = {name: value.to(dtype) for name, value in old.state_dict().items()}
     model.load_state_dict(weights, assign=True)
     model.tie_weights()
+    head = old.get_output_embeddings().weight
+    if head is not old.get_input_embeddings().weight:
+        # `transformers` has every config of T5 say that both ends are tied, and has just tied them.
+        model.get_output_embeddings().weight = nn.Parameter(head.detach().to(dtype))
+        model.config.tie_word_embeddings = False
     with contextlib.suppress(ValueError):  # Some are released with settings that cannot be saved.
         old.generation_config.validate(strict=True)
         model.generation_config = old.generation_config
