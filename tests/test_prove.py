@@ -127,10 +127,16 @@ def test_a_table_of_positions_ends_the_visit_with_the_reason(tmp_path, text):
     assert letter.text(found)
 
 
-def test_what_has_nothing_to_repair_is_measured_as_it_is(tmp_path, text):
-    model = load(str(tiny_models.write(tmp_path / "bloom", tiny_models.configs()["bloom"])))
+@pytest.mark.parametrize("name", ["bloom", "t5"])
+def test_what_has_nothing_to_repair_is_measured_as_it_is(tmp_path, text, name):
+    model = load(str(tiny_models.write(tmp_path / name, tiny_models.configs()[name])))
     found = visited(model, 2 * model.trained_length, tmp_path / "v", text)
     assert [trial.repair for trial in found.verdict.trials] == [None]
+    # Of repairs, of which there are none, nothing is said.
+    assert "that were tried" not in " ".join(letter.sentences(found))
+    verdict = replace(found.verdict, outcome="not repaired", chosen=None)
+    lost = letter.sentences(replace(found, verdict=verdict))[0]
+    assert "has no repair that could be worn" in lost
 
 
 @pytest.mark.parametrize(
@@ -227,7 +233,7 @@ def test_needles_that_are_never_found_say_nothing():
     found = visit(plain, outcome="no repair needed", chosen=plain)
     verdict = replace(found.verdict, at_trained={"passkey": (0.0, 0.0, 0.5)})
     said = letter.sentences(replace(found, verdict=verdict))
-    assert "needles say nothing about this model" in said[-2]
+    assert "needles say nothing about this model" in said[-1]
 
 
 def test_repairs_are_tried_from_the_cheapest_on():

@@ -34,9 +34,14 @@ def sentences(visit: Visit) -> list[str]:
             f"length of {trained:,}, repair it with {verdict.chosen.name}."
         )
     else:
+        lost = (
+            f"No repair that was tried takes {visit.model} to {target:,} tokens by being worn alone"
+            if len(verdict.trials) > 1
+            else f"{visit.model} does not reach {target:,} tokens, and has no repair that could be "
+            "worn"
+        )
         said.append(
-            f"No repair that was tried takes {visit.model} to {target:,} tokens by being worn "
-            f"alone. Its trained length is {trained:,}: keep to it, ask for less, or adapt the "
+            f"{lost}. Its trained length is {trained:,}: keep to it, ask for less, or adapt the "
             "weights at the new length."
         )
     said += [told(trial) for trial in order(verdict.trials, verdict.chosen)]
@@ -47,7 +52,7 @@ def sentences(visit: Visit) -> list[str]:
         if all(value == 0 for _, (value, _, _) in shares):
             line += ": none, so needles say nothing about this model"
         said.append(f"{line}.")
-    if verdict.chosen is plain and plain.repair is None:
+    if verdict.chosen is plain and len(verdict.trials) > 1:
         said.append("What the repairs that were tried would do is in the table.")
     return said
 
