@@ -51,6 +51,27 @@ MUTANTS = [
         "test_notebook.py",
     ),
     Mutant(
+        "measured: a T5 reads text without the token that its decoder starts from",
+        "pretrained/adapters/t5.py",
+        '        self.start = token(config, "decoder_start_token_id", "pad_token_id")\n',
+        "",
+        "test_pretrained.py",
+    ),
+    Mutant(
+        "measured: the hidden states of a T5 with tied ends go to the head unscaled",
+        "pretrained/adapters/t5.py",
+        "return float(config.d_model**-0.5) if scaled else 1.0",
+        "return 1.0",
+        "test_pretrained.py",
+    ),
+    Mutant(
+        "adapted: the head of a T5 becomes its embeddings",
+        "pretrained/rescale.py",
+        "        model.get_output_embeddings().weight = nn.Parameter(head.detach().to(dtype))\n",
+        "",
+        "test_adapt.py",
+    ),
+    Mutant(
         "measured: a dynamic model stays stretched by what it read before",
         "pretrained/loading.py",
         "            self.adapter.fresh()",
