@@ -4,9 +4,9 @@ Without a cache it is the straightforward program; ours without its cache stands
 
 Run: python benchmarks/kv_cache.py [FILE]
 
-A 16-token prompt, one thread, medians of interleaved rounds, in seconds of processor time. Nothing is masked but the future, so
-all ways write the same tokens; that is asserted for every scheme before anything is timed. With
-FILE, the figures are also written there as JSON.
+A 16-token prompt, one thread, medians of interleaved rounds, in seconds of processor time. Nothing
+is masked but the future, so all ways write the same tokens: asserted for every scheme before
+anything is timed. With FILE, the figures are also written there as JSON.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BATCHES, COUNTS = (1, 64), (32, 64, 128)
 
 
 def timed(ways, rounds: int) -> dict[str, float]:
-    """Median seconds of each way, rounds interleaved; of the processor, which nobody else shares."""
+    """Median seconds of processor time of each way, rounds interleaved."""
     seconds = {name: [] for name in ways}
     for _ in range(rounds):
         for name, way in ways.items():

@@ -861,9 +861,23 @@ MUTANTS = [
     Mutant(
         "a cache that refused tokens counts them all the same",
         "model/cache.py",
-        "        end = len(self) + len(positions)\n",
-        "        end = len(self) + len(positions)\n"
+        "        end = len(self) + positions.shape[0]\n",
+        "        end = len(self) + positions.shape[0]\n"
         "        self.positions = torch.cat([self.positions, positions])\n",
+        "test_model.py",
+    ),
+    Mutant(
+        "a query folded into the keys' projection is scaled by a token's width",
+        "model/attention.py",
+        "scale=of_keys.shape[1] ** -0.5",
+        "scale=of_keys.shape[2] ** -0.5",
+        "test_model.py",
+    ),
+    Mutant(
+        "a query is folded where keys turn",
+        "model/attention.py",
+        "last == 1 and cache is None and places.scheme.stamp is None",
+        "last == 1 and cache is None",
         "test_model.py",
     ),
     Mutant(

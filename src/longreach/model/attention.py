@@ -180,6 +180,8 @@ class Attention(nn.Module):
         """
         if last is None or last == x.shape[1]:
             turned = self._turned(self.project(x), places)
+        elif last == 1 and cache is None and places.scheme.stamp is None:
+            return self.out(self._folded(x, places))  # type: ignore[no-any-return]
         else:
             width = x.shape[-1]
             queries = F.linear(x[:, -last:], self.project.weight[:width])
@@ -235,6 +237,29 @@ class Attention(nn.Module):
                 turned = self._turned(group.spread(projected), own)
             seen.append(group.collect(self._attend(turned, own, None), asked=asked))
         return self.out(torch.cat(seen))  # type: ignore[no-any-return]
+
+    def _folded(
+        self, x: Float[Tensor, "batch time width"], places: Places
+    ) -> Float[Tensor, "batch 1 width"]:
+        """What the last token sees, of keys and values that are never made.
+
+        Where nothing turns them, q . (K x) = (K' q) . x, and values may be averaged before they are
+        projected: the heads of the query then look at the tokens themselves, as queries of one.
+        (Multi-head latent attention folds its projections likewise, arXiv:2405.04434.)
+        """
+        split = torch.unflatten(self.project.weight, 0, (3, self.heads, -1))
+        of_queries, of_keys, of_values = split  # Each [heads, head_dim, width].
+        queries = torch.einsum("hdw,bw->hbd", of_queries, x[:, -1])
+        mask, _ = places.mask(1, x.dtype)
+        seen = F.scaled_dot_product_attention(
+            torch.bmm(queries, of_keys).transpose(0, 1)[:, None],
+            x[:, None],
+            x[:, None],
+            attn_mask=None if mask is None else mask.transpose(1, 2),
+            scale=of_keys.shape[1] ** -0.5,
+        )
+        values = torch.bmm(seen[:, 0].transpose(0, 1), of_values.mT)
+        return values.transpose(0, 1).flatten(1)[:, None]
 
     def _turned(
         self, projected: Float[Tensor, "batch time three_widths"], places: Places
