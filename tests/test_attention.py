@@ -539,7 +539,8 @@ def test_the_figure_comes_in_every_form(call, runs, tmp_path, suffix):
 
 def test_cells_and_outlines_are_where_the_weights_and_sources_are(runs):
     from longreach.show.attention import chosen, gather
-    from longreach.show.heatmaps import chart, pointers
+    from longreach.show.heatmaps import pointers
+    from longreach.show.panels import chart
 
     (gaze,) = gather(chosen(runs, ["alibi"], "copy"), [9])
     (panel,) = pointers(gaze)
