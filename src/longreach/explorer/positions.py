@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import cos, pi, sin
 from typing import Any
 
@@ -177,7 +177,21 @@ def resolution(setting: Setting) -> View:
         verb = "leaves" if len(free) == 1 else "leave"
         said.append(f"{listed(free)} {verb} the fastest pair, which tells neighbours apart, alone.")
     names = [str(row["repair"]) for row in rows]
-    bars = alt.Chart(alt.InlineData(values=rows)).encode(
+    spec = chart.filled(resolution_layout(tuple(names)), {"resolution": rows})
+    return View(
+        name="resolution",
+        title=title,
+        seen=" ".join(said),
+        reading="The fastest pair turns furthest from one token to the next. A repair that slows "
+        "it makes neighbours harder to tell apart, in short texts too.",
+        spec=spec,
+    )
+
+
+@lru_cache(maxsize=128)
+def resolution_layout(names: Sequence[str]) -> dict[str, Any]:
+    """Without numbers. names: of the bars."""
+    bars = alt.Chart(alt.NamedData(name="resolution")).encode(
         y=alt.Y("repair:N", sort=names, axis=alt.Axis(title=None, labelLimit=120)),
         x=alt.X(
             "lost:Q",
@@ -192,27 +206,19 @@ def resolution(setting: Setting) -> View:
     )
     words = bars.mark_text(style="name", align="left", dx=5).encode(text="said:N")
     hue = alt.Color("repair:N", scale=alt.Scale(domain=names), legend=None)
-    spec = finished(
-        alt.layer(bars.mark_bar(size=16).encode(color=hue), words), height=32 * len(rows) + 10
-    )
-    return View(
-        name="resolution",
-        title=title,
-        seen=" ".join(said),
-        reading="The fastest pair turns furthest from one token to the next. A repair that slows "
-        "it makes neighbours harder to tell apart, in short texts too.",
-        spec=spec,
+    return finished(
+        alt.layer(bars.mark_bar(size=16).encode(color=hue), words), height=32 * len(names) + 10
     )
 
 
-def along(field: str, longest: int) -> alt.X:
-    """Distances from 1 on, in powers of two."""
+def along(field: str) -> alt.X:
+    """Distances from 1 on, in powers of two; `reach` fills in how far, and the numbers."""
     return alt.X(
         field,
-        scale=alt.Scale(type="log", base=2, domain=[1, longest], nice=False),
+        scale=alt.Scale(type="log", base=2, domain=[1, alt.ExprRef("longest")], nice=False),
         axis=alt.Axis(
             title="distance (tokens)",
-            values=[4**power for power in range(longest.bit_length() // 2 + 1)],
+            values=alt.ExprRef("powers"),
             format=",d",
             labelOverlap="greedy",
             labelSeparation=6,
@@ -220,13 +226,23 @@ def along(field: str, longest: int) -> alt.X:
     )
 
 
-def distances(longest: int) -> NDArray[np.int64]:
+def reach(longest: int) -> dict[str, Any]:
+    """What `along` leaves open.
+
+    >>> reach(100)
+    {'longest': 100, 'powers': [1, 4, 16, 64]}
+    """
+    powers = [4**power for power in range(longest.bit_length() // 2 + 1)]
+    return {"longest": longest, "powers": powers}
+
+
+def distances(longest: int, points: int = POINTS) -> NDArray[np.int64]:
     """Whole tokens from 1 to the longest, close where curves are.
 
     >>> distances(5).tolist()
     [1, 2, 3, 4, 5]
     """
-    return np.unique(np.geomspace(1, longest, POINTS).round().astype(np.int64))
+    return np.unique(np.geomspace(1, longest, points).round().astype(np.int64))
 
 
 def alignment(setting: Setting) -> View:
@@ -293,15 +309,33 @@ def over_distance(
 
     band: half the height of a grey one about 0. most: limits of the y axis.
     """
-    names = list(curves)
-    _, dashes = looks(len(names))
     rows = [
         {"distance": int(place), "value": round(float(value), 5), "curve": name}
         for name, values in curves.items()
         for place, value in zip(places, values, strict=True)
     ]
     longest = int(places[-1])
-    x = along("distance:Q", longest)
+    data: dict[str, chart.Rows] = {
+        "curves": rows,
+        "trained": [{"distance": setting.trained_length}],
+    }
+    if band:
+        data["band"] = [{"distance": at, "low": -band, "high": band} for at in (1, longest)]
+    return chart.filled(
+        distance_layout(tuple(curves), axis, bool(band), most),
+        data,
+        said=f"trained {setting.trained_length:,}",
+        **reach(longest),
+    )
+
+
+@lru_cache(maxsize=64)
+def distance_layout(
+    names: Sequence[str], axis: str, banded: bool, most: tuple[float, float] | None
+) -> dict[str, Any]:
+    """Without numbers. names: of the lines."""
+    _, dashes = looks(len(names))
+    x = along("distance:Q")
     y = alt.Y(
         "value:Q",
         scale=alt.Scale(domain=list(most), nice=False) if most else alt.Scale(zero=False),
@@ -312,7 +346,6 @@ def over_distance(
         columns = max(1, 330 // (7 * max(map(len, names)) + 40))
         legend = alt.Legend(orient="bottom", title=None, symbolOpacity=1, columns=columns)
     lines = (
-        # Named, and filled in below: Altair checks every value that it is given, which takes long.
         alt.Chart(alt.NamedData(name="curves"))
         .mark_line(strokeWidth=2, clip=True)
         .encode(
@@ -330,26 +363,21 @@ def over_distance(
         )
     )
     layers: list[alt.Chart] = []
-    if band:
-        edges = [{"distance": at, "low": -band, "high": band} for at in (1, longest)]
+    if banded:
         layers.append(
-            alt.Chart(alt.InlineData(values=edges))
+            alt.Chart(alt.NamedData(name="band"))
             .mark_area(opacity=0.18, color="#808080")
             .encode(x=x, y="low:Q", y2="high:Q")
         )
-    if 1 <= setting.trained_length <= longest:
-        rule = alt.Chart(alt.InlineData(values=[{"distance": setting.trained_length}])).encode(x=x)
-        layers.append(rule.mark_rule(style="reference", strokeDash=[5, 4]))
-        note = f"trained {setting.trained_length:,}"
-        for style in ("halo", "note"):
-            layers.append(
-                rule.mark_text(style=style, text=note, align="right", dx=-5, baseline="top").encode(
-                    y=alt.value(4)
-                )
-            )
-    spec = finished(alt.layer(*layers[:1], lines, *layers[1:]), height=260)
-    spec.setdefault("datasets", {})["curves"] = rows
-    return spec
+    rule = alt.Chart(alt.NamedData(name="trained")).encode(x=x)
+    layers.append(rule.mark_rule(style="reference", strokeDash=[5, 4]))
+    for style in ("halo", "note"):
+        layers.append(
+            rule.mark_text(
+                style=style, text=alt.ExprRef("said"), align="right", dx=-5, baseline="top"
+            ).encode(y=alt.value(4))
+        )
+    return finished(alt.layer(*layers[:1], lines, *layers[1:]), height=260)
 
 
 def clocks(setting: Setting) -> View:
@@ -441,7 +469,7 @@ def alibi(setting: Setting) -> View:
     """ALiBi's biases, head by head."""
     slopes = sorted(alibi_slopes(setting.heads), reverse=True)
     longest = max(setting.trained_length, setting.target_length)
-    places = distances(longest)[::2]  # Every other point does for a curve so smooth.
+    places = distances(longest, POINTS // 2)  # Half as many do for a curve so smooth.
     curves = {
         f"slope {slope:.3g}": np.maximum(-slope * places, -2 * NEGLIGIBLE)
         for slope in (slopes[at] for at in evenly(len(slopes), CURVES))
@@ -492,12 +520,25 @@ def t5(setting: Setting, buckets: int = 32, max_distance: int = 128) -> View:
             f"Every bucket is trained at {setting.trained_length:,} tokens. All distances from "
             f"{starts[-1]:,} on share the last one: order beyond it is not told."
         )
+    return View(
+        name="t5",
+        title="T5's bias: distances in buckets",
+        seen=seen,
+        reading=f"{buckets} buckets up to {max_distance} tokens, as in T5, for earlier keys. Each "
+        "stands for one learned number a head; dashed: no distance of training falls into it.",
+        spec=chart.filled(t5_layout(), {"buckets": rows}, **reach(longest)),
+    )
+
+
+@lru_cache(maxsize=1)
+def t5_layout() -> dict[str, Any]:
+    """Without numbers."""
     legend = alt.Legend(orient="bottom", title=None, columns=1, symbolOpacity=1)
     bars = (
-        alt.Chart(alt.InlineData(values=rows))
+        alt.Chart(alt.NamedData(name="buckets"))
         .mark_rule(strokeWidth=5)
         .encode(
-            x=along("from:Q", longest),
+            x=along("from:Q"),
             x2="to:Q",
             y=alt.Y("bucket:Q", axis=alt.Axis(title="bucket", tickCount=6)),
             color=alt.Color("kind:N", scale=alt.Scale(domain=T5_KINDS), legend=legend),
@@ -507,14 +548,7 @@ def t5(setting: Setting, buckets: int = 32, max_distance: int = 128) -> View:
             tooltip=[alt.Tooltip("bucket:Q"), alt.Tooltip("said:N", title="distances")],
         )
     )
-    return View(
-        name="t5",
-        title="T5's bias: distances in buckets",
-        seen=seen,
-        reading=f"{buckets} buckets up to {max_distance} tokens, as in T5, for earlier keys. Each "
-        "stands for one learned number a head; dashed: no distance of training falls into it.",
-        spec=finished(alt.layer(bars), height=260),
-    )
+    return finished(alt.layer(bars), height=260)
 
 
 T5_KINDS = ["trained", "never trained"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from math import floor, log10
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,10 @@ LONGEST_NAME = 34
 MARKS = 64
 """Pairs with a mark each, at most; with more, marks would run into one another."""
 NOTE = {"anchor": "start", "fontSize": 12, "fontWeight": "normal", "offset": 10}
+FEW = 10
+"""Pairs from which on not every one has its number at the axis."""
+Rows = Sequence[Mapping[str, Any]]
+"""Data of a chart."""
 KINDS = ["completes a turn in training", "never completes a turn in training"]
 
 
@@ -115,18 +121,47 @@ def panels(sheet: Sheet) -> list[dict[str, Any]]:
     return [wavelengths(sheet), *([speeds(sheet)] if sheet.effects else [])]
 
 
-def pair_axis(pairs: int) -> alt.X:
-    """Pairs by index."""
+def pair_axis(few: int, last: Any) -> alt.X:
+    """Pairs by index. few: how many, where each has its number at the axis, or 0."""
     return alt.X(
         "pair:Q",
-        scale=alt.Scale(domain=[0, max(pairs - 1, 1)], nice=False, padding=10),
+        scale=alt.Scale(domain=[0, last], nice=False, padding=10),
         axis=alt.Axis(
             title="pair (index; 0 turns fastest)",
             format="d",
             tickCount=8,
-            values=list(range(pairs)) if pairs < 10 else alt.Undefined,
+            values=list(range(few)) if few else alt.Undefined,
         ),
     )
+
+
+def pairs_of(spectrum: Spectrum) -> tuple[int, int]:
+    """As `pair_axis` wants them."""
+    pairs = spectrum.pairs
+    return pairs if pairs < FEW else 0, max(pairs - 1, 1)
+
+
+def filled(layout: dict[str, Any], data: Mapping[str, Rows], **values: Any) -> dict[str, Any]:
+    """A layout with its numbers: data by name, and each value where the layout names it.
+
+    Altair checks all that it is given against a schema, which takes longer than the numbers do. So
+    a layout is made once, with `alt.NamedData` for data and `alt.ExprRef` for values.
+
+    >>> filled({"y": {"domain": [0, {"expr": "most"}]}}, {}, most=2)
+    {'y': {'domain': [0, 2]}, 'datasets': {}}
+    """
+
+    def copied(node: Any) -> Any:
+        if isinstance(node, list):
+            return [copied(each) for each in node]
+        if not isinstance(node, dict):
+            return node
+        if node.keys() == {"expr"} and node["expr"] in values:
+            return values[node["expr"]]
+        return {key: copied(each) for key, each in node.items()}
+
+    made: dict[str, Any] = copied(layout)
+    return made | {"datasets": dict(data)}
 
 
 def thinned(sheet: Sheet) -> int:
@@ -153,18 +188,37 @@ def wavelengths(sheet: Sheet) -> dict[str, Any]:
         lengths["target"] = sheet.extension.target_length
     span = [*lengths.values(), *(point["wavelength"] for point in points)]
     low, high = min(span) / 1.25, max(span) * 1.25
+    longer = max(reversed(lengths), key=lengths.__getitem__)
+    few, last = pairs_of(sheet.spectrum)
+    return filled(
+        wavelengths_layout(tuple(lengths), longer, few),
+        {"wavelengths": points}
+        | {name: [{"wavelength": length}] for name, length in lengths.items()},
+        low=low,
+        high=high,
+        ticks=ticks(low, high),
+        last_pair=last,
+        **{f"{name}_said": f"{name} {length:,}" for name, length in lengths.items()},
+    )
+
+
+@lru_cache(maxsize=16)
+def wavelengths_layout(lengths: Sequence[str], longer: str, few: int) -> dict[str, Any]:
+    """Without numbers. lengths: names of the lines, `longer` that of the upper one."""
     y = alt.Y(
         "wavelength:Q",
-        scale=alt.Scale(type="log", domain=[low, high], nice=False),
-        axis=alt.Axis(title="wavelength (tokens per turn)", values=ticks(low, high), format=",d"),
+        scale=alt.Scale(type="log", domain=[alt.ExprRef("low"), alt.ExprRef("high")], nice=False),
+        axis=alt.Axis(
+            title="wavelength (tokens per turn)", values=alt.ExprRef("ticks"), format=",d"
+        ),
     )
     legend = alt.Legend(orient="bottom", title=None, columns=1, symbolOpacity=1)
     scale = alt.Scale(domain=KINDS)
     marks = (
-        alt.Chart(alt.InlineData(values=points))
+        alt.Chart(alt.NamedData(name="wavelengths"))
         .mark_point(filled=True, opacity=1, size=55)
         .encode(
-            x=pair_axis(sheet.spectrum.pairs),
+            x=pair_axis(few, alt.ExprRef("last_pair")),
             y=y,
             color=alt.Color("kind:N", scale=scale, legend=legend),
             shape=alt.Shape(
@@ -177,11 +231,10 @@ def wavelengths(sheet: Sheet) -> dict[str, Any]:
             ],
         )
     )
-    longer = max(reversed(lengths), key=lengths.__getitem__)
     layers: list[alt.Chart] = []
     texts: list[alt.Chart] = []
-    for name, length in lengths.items():
-        line = alt.Chart(alt.InlineData(values=[{"wavelength": length}])).encode(y=y)
+    for name in lengths:
+        line = alt.Chart(alt.NamedData(name=name)).encode(y=y)
         dash = [5, 4] if name == "trained" else [1, 0]
         layers.append(line.mark_rule(style="reference", strokeDash=dash, strokeWidth=1.5))
         # Names above and below their lines keep apart, however near the two lengths are.
@@ -190,7 +243,7 @@ def wavelengths(sheet: Sheet) -> dict[str, Any]:
             texts.append(
                 line.mark_text(
                     style=style,
-                    text=f"{name} {length:,}",
+                    text=alt.ExprRef(f"{name}_said"),
                     align="left",
                     baseline="bottom" if above else "top",
                     dx=8,
@@ -218,6 +271,18 @@ def speeds(sheet: Sheet) -> dict[str, Any]:
             zip(each.spectrum.speed_kept, unseen(sheet, each), strict=True)
         )
     ]
+    few, last = pairs_of(sheet.spectrum)
+    return filled(
+        speeds_layout(tuple(names), few),
+        {"speeds": points},
+        most=1.04 * max(1.0, *(point["kept"] for point in points)),
+        last_pair=last,
+    )
+
+
+@lru_cache(maxsize=128)
+def speeds_layout(names: Sequence[str], few: int) -> dict[str, Any]:
+    """Without numbers. names: of the lines."""
     _, dashes = looks(len(names))
     # Colours repeat after as many curves as shapes do: shifted, they do not repeat together.
     shapes = [SHAPES[(n + n // len(SHAPES)) % len(SHAPES)] for n in range(len(names))]
@@ -227,13 +292,12 @@ def speeds(sheet: Sheet) -> dict[str, Any]:
     )
     colour = alt.Color("repair:N", scale=alt.Scale(domain=names), legend=legend)
     shape = alt.Shape("repair:N", scale=alt.Scale(domain=names, range=shapes), legend=legend)
-    most = max(1.0, *(point["kept"] for point in points))
     y = alt.Y(
         "kept:Q",
-        scale=alt.Scale(domain=[0, 1.04 * most], nice=False),
+        scale=alt.Scale(domain=[0, alt.ExprRef("most")], nice=False),
         axis=alt.Axis(title="speed kept (% of that in training)", format=".0%", tickCount=5),
     )
-    base = alt.Chart().encode(x=pair_axis(sheet.spectrum.pairs), y=y, color=colour)
+    base = alt.Chart().encode(x=pair_axis(few, alt.ExprRef("last_pair")), y=y, color=colour)
     tooltip = [
         alt.Tooltip("repair:N"),
         alt.Tooltip("pair:Q"),
@@ -255,7 +319,7 @@ def speeds(sheet: Sheet) -> dict[str, Any]:
         .mark_point(filled=False, opacity=1, size=50, strokeWidth=1.5)
         .encode(shape=shape, tooltip=tooltip),
     ]
-    return finished(alt.layer(*layers, data=alt.InlineData(values=points)))
+    return finished(alt.layer(*layers, data=alt.NamedData(name="speeds")))
 
 
 def unseen(sheet: Sheet, each: Any) -> Any:
@@ -307,7 +371,7 @@ def waves(spectrum: Spectrum, description: str) -> str:
         alt.Chart(alt.InlineData(values=points))
         .mark_line(strokeWidth=2)
         .encode(
-            x=pair_axis(spectrum.pairs),
+            x=pair_axis(*pairs_of(spectrum)),
             y=alt.Y(
                 "wavelength:Q",
                 scale=alt.Scale(type="log", domain=[low, high], nice=False),
