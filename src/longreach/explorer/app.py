@@ -38,7 +38,10 @@ TARGETS = (1, 10**9)
 """Of a target length, in tokens."""
 
 FAST: dict[str, Any] = {"show_progress": "hidden", "trigger_mode": "always_last"}
-"""Of events that answer at once."""
+"""Of events that answer soon."""
+
+INSTANT: dict[str, Any] = FAST | {"queue": False}
+"""Of those that answer within milliseconds: to queue, and to be told of it, takes longer."""
 
 DROP = (
     '<div class="lr-drop"><label>Or drop config.json here, or choose it; it is read by this page '
@@ -219,9 +222,9 @@ def positions_tab(tab: gr.Tab, library: Library, allow_hub: bool) -> Part:
         controls,
         [first, base, trained, target],
         api_name="positions",
-        **FAST,
+        **INSTANT,
     )
-    changed.then(rest, controls, second, api_name="distances", **FAST)
+    changed.then(rest, controls, second, api_name="distances", **INSTANT)
 
     def restore(asked: Asked) -> dict[Any, Any]:
         """Sliders and panels as an address has them, each at the nearest stop."""

@@ -100,6 +100,9 @@ def application(folders: list[Path] | None = None, *, allow_hub: bool = False) -
     Raises InputError for a folder that is no runs folder, or where gradio is not installed.
     """
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # Read when gradio is imported.
+    # Else the browser keeps all that goes in and comes out, pasted configs too, and offers to put
+    # it into a bucket elsewhere; writing that down takes longer than the answers do.
+    os.environ["GRADIO_RUN_HISTORY"] = "False"
     try:
         import gradio as gr
     except ImportError:
