@@ -403,6 +403,20 @@ MUTANTS = [
         "test_attention.py",
     ),
     Mutant(
+        "a recorded map of another task is shown",
+        "explorer/maps.py",
+        "if (one.task, one.scheme) == (task, scheme)",
+        "if one.scheme == scheme",
+        "test_maps.py",
+    ),
+    Mutant(
+        "recorded maps are read on another scale than they were written",
+        "explorer/maps.py",
+        "(np.array(made.weights) / WHOLE)",
+        "(np.array(made.weights) / (WHOLE + 5))",
+        "test_maps.py",
+    ),
+    Mutant(
         "ALiBi slopes by the paper's formula for every head count",
         "biases.py",
         "return geometric + alibi_slopes(2 * full)[0::2][: heads - full]",

@@ -191,6 +191,11 @@ def test_no_file_goes_in_or_out(url, path):
     assert status(url + path, b"" if path.endswith("upload") else None) in (403, 404, 405)
 
 
+@pytest.mark.parametrize("path", ["runs", "run-history/buckets", "run-history/connect"])
+def test_no_history_of_runs_is_kept_or_offered(url, path):
+    assert status(f"{url}gradio_api/{path}", b"{}" if path.endswith("connect") else None) == 404
+
+
 def test_a_body_that_is_too_large_is_refused(url):
     """By what it says of itself, before any of it is read."""
     asked = http.client.HTTPConnection(url.removeprefix("http://").rstrip("/"), timeout=60)
@@ -273,6 +278,8 @@ class Visit:
         over = self.page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert over <= 0
         assert self.page.evaluate("window.hacked") is None
+        kept = "JSON.stringify([{...localStorage}, {...sessionStorage}])"
+        assert "history" not in self.page.evaluate(kept)
         outside = [one for one in self.asked if not one.startswith((self.base, "data:", "blob:"))]
         assert outside == []
         assert self.said == []
@@ -373,6 +380,41 @@ def test_a_study_is_chosen_and_its_figures_drawn(browser, url, width):
 
 
 @marked
+def test_recorded_attention_maps_are_chosen_by_scheme_task_and_length(browser, url, width):
+    visit = Visit(browser, url, width, "?tab=studies&study=copy-reverse&task=copy")
+    visit.page.wait_for_selector("#lr-words h2")
+    visit.page.get_by_role("button", name="Attention maps").click()
+    visit.drawn("#lr-map")
+    assert not visit.page.locator("#lr-look").is_visible()  # No model is to be run.
+
+    def choose(place: str, name: str, title: str) -> None:
+        visit.page.locator(f"{place} input").click()
+        visit.page.get_by_role("option", name=name, exact=True).click()
+        visit.page.wait_for_function(
+            f"document.querySelector('#lr-map h2').innerText.startsWith({json.dumps(title)})"
+        )
+
+    choose("#lr-scheme", "alibi", "alibi at 16: ")
+    choose("#lr-map-length", "32", "alibi at 32: ")
+    before = visit.page.locator("#lr-map h2").inner_text()
+    visit.page.locator("#lr-task input").click()
+    visit.page.get_by_role("option", name="reverse", exact=True).click()
+    visit.page.wait_for_function("location.search.includes('task=reverse')")
+    visit.page.wait_for_function(  # Of the other task; scheme and length stay.
+        f"document.querySelector('#lr-map h2').innerText !== {json.dumps(before)}"
+    )
+    assert visit.page.locator("#lr-map h2").inner_text().startswith("alibi at 32: ")
+    visit.drawn("#lr-map")
+    choose("#lr-scheme", "learned", "learned at 32")
+    assert "Past the limit" in visit.page.locator("#lr-map").inner_text()
+    visit.page.locator("#lr-study input").click()
+    visit.page.get_by_role("option", name="recall", exact=True).click()
+    visit.page.wait_for_function("location.search.includes('study=recall')")
+    visit.page.wait_for_selector("#lr-maps", state="hidden")
+    visit.settle()
+
+
+@marked
 def test_a_string_is_lengthened_until_models_fail(browser, url, width):
     visit = Visit(browser, url, width, "?tab=trial&length=4&number=3")
     visit.page.wait_for_selector("#lr-answers .lr-right")
@@ -435,6 +477,9 @@ def test_no_tab_has_a_serious_fault_of_accessibility(browser, url, scheme):
     for title, sign in SHOWN.items():
         visit.tab(title)
         visit.page.wait_for_selector(sign)
+        if title == "Past the trained length":
+            visit.page.get_by_role("button", name="Attention maps").click()
+            visit.drawn("#lr-map")
         faults[title] = faults_of(visit.page)
     assert faults == {title: [] for title in SHOWN}
     visit.page.context.close()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from longreach.errors import InputError
-from longreach.explorer import attention, positions, studies, trial, view
+from longreach.explorer import attention, maps, positions, studies, trial, view
 from longreach.explorer.address import Asked, marker
 from longreach.explorer.positions import BASES, FREE, HEAD_DIMS, HEADS, LENGTHS, Setting
 from longreach.repairs import REPAIRS
@@ -302,3 +302,25 @@ def test_a_studys_models_are_looked_into_where_their_weights_are():
             attention.view(library, name, "copy", *wrong)
     shipped = attention.choices(library, "recall")
     assert list(shipped.schemes) == []
+
+
+def test_maps_of_the_recorded_models_ship_and_are_small():
+    (path,) = maps.MAPS.glob("*")
+    assert path.stat().st_size < 200_000
+    found = maps.Recorded.load(path)
+    assert (found.name, found.tasks) == ("copy-reverse", ["copy", "reverse"])
+    assert found.schemes == ["nope", "sinusoidal", "rope", "alibi", "t5_bias", "learned"]
+    assert found.lengths == [8, 16, 32]
+    assert len(found.maps) == 6 * 2 * 3
+    assert "/" not in found.origin
+    recorded = {path.name for path in (RESULTS / found.name).iterdir()}
+    for one in found.maps:
+        assert one.run in recorded  # The training that was recorded, by its digest.
+        if (one.scheme, one.length) == ("learned", 32):
+            assert one.panel.weights is None
+            assert "past the limit" in one.panel.note
+            continue
+        queries, keys = one.panel.weights.shape
+        assert (queries, keys) == (one.length + 1, 2 * one.length + 2)
+        np.testing.assert_allclose(one.panel.weights.sum(1), 1, atol=5e-4 * keys)
+        assert one.length > 16 or one.score > 0.25  # Within the trained length heads do point.

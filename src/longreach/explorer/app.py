@@ -383,38 +383,56 @@ def studies_tab(tab: gr.Tab, library: Library, allow_hub: bool) -> Part:
         )
     words = gr.HTML("", elem_id="lr-words")
     figures = gr.HTML("", elem_id="lr-figures")
-    with gr.Accordion("Attention maps", open=False, visible=False) as maps:
+    with gr.Accordion("Attention maps", open=False, visible=False, elem_id="lr-maps") as maps:
         with gr.Row(equal_height=False):
             scheme = gr.Dropdown(
                 list(SCHEMES), label="Scheme", filterable=False, elem_id="lr-scheme"
             )
-            length = gr.Slider(1, attention.LONGEST, 16, step=1, label="Length", buttons=[])
+            length = gr.Dropdown(
+                list(range(1, attention.LONGEST + 1)), label="Length", elem_id="lr-map-length"
+            )
             look = gr.Button("Show", elem_id="lr-look")
         map_ = gr.HTML("", elem_id="lr-map")
 
-    def opened(name: str, wanted: str) -> list[Any]:
-        """The study's page, its tasks, and whether there are models to look into."""
+    def looked(name: str, chosen: str, which: str, at: int | None) -> str:
+        """The attention map."""
+        return careful(lambda: page([attention.view(library, name, chosen, which, at or 0)]))
+
+    def opened(name: str, wanted: str, which: str = "", at: int | None = None) -> list[Any]:
+        """The study's page, its tasks, and whether there are models to look into.
+
+        which, at: scheme and length of the map that stands; kept if the study has them.
+        """
         try:
             found = library.get(name)
             known = studies.choices(found)
             chosen = wanted if wanted in known else known[0]
             about = attention.choices(library, name)
         except InputError as error:
-            return [problem(str(error)), "", *(gr.skip() for _ in range(4))]
+            return [problem(str(error)), "", *(gr.skip() for _ in range(6))]
         where = marker("studies", study=name, task=chosen)
-        return [
+        shown = [
             studies.words_html(found, chosen) + where,
             studies.figures_html(found, chosen),
             gr.Dropdown(choices=known, value=chosen, visible=len(known) > 1),
             gr.Accordion(visible=bool(about.schemes)),
-            gr.Dropdown(choices=about.schemes, value=about.schemes[0])
-            if about.schemes
-            else gr.skip(),
-            gr.Slider(value=about.trained_length),
+        ]
+        if not about.schemes:
+            return [*shown, *(gr.skip() for _ in range(3)), ""]
+        which = which if which in about.schemes else about.schemes[0]
+        at = at if at in about.lengths else about.trained_length
+        return [
+            *shown,
+            gr.Dropdown(choices=list(about.schemes), value=which),
+            gr.Dropdown(choices=list(about.lengths), value=at),
+            gr.Button(visible=about.made),
+            # Recorded maps are there at once; to make one, a model is run, and only if asked for.
+            "" if about.made else looked(name, chosen, which, at),
         ]
 
-    outputs = [words, figures, task, maps, scheme, length]
-    gr.on([study.input, task.input], opened, [study, task], outputs, api_name="study", **FAST)
+    outputs = [words, figures, task, maps, scheme, length, look, map_]
+    study.input(opened, [study, task], outputs, api_name="study", **FAST)
+    task.input(opened, [study, task, scheme, length], outputs, api_visibility="private", **FAST)
 
     def shown_first(name: str, wanted: str, request: gr.Request) -> list[Any]:
         """When the tab is opened: what the address asks for, if it is about this tab."""
@@ -425,11 +443,13 @@ def studies_tab(tab: gr.Tab, library: Library, allow_hub: bool) -> Part:
 
     tab.select(shown_first, [study, task], [study, *outputs], api_visibility="private", **FAST)
 
-    def looked(name: str, chosen: str, which: str, at: float) -> str:
-        """The attention map."""
-        return careful(lambda: page([attention.view(library, name, chosen, which, int(at))]))
-
-    look.click(looked, [study, task, scheme, length], map_, api_name="attention")
+    gr.on(
+        [look.click, scheme.input, length.input],
+        looked,
+        [study, task, scheme, length],
+        map_,
+        api_name="attention",
+    )
 
     return Part()
 

@@ -63,6 +63,11 @@ def html(view: View) -> str:
             f'<div class="lr-chart" role="img" aria-label="{escape(view.words)}" '
             f'style="min-height:{int(height)}px" data-spec="{escape(json.dumps(spec))}"></div>'
         )
+    if view.fixed:
+        drawing = (
+            f'<div class="lr-wide" tabindex="0" role="region" aria-label="{escape(view.title)}">'
+            f"{drawing}</div>"
+        )
     return (
         f'<figure class="lr-view" id="view-{escape(view.name)}">'
         f"<h2>{escape(view.title)}</h2>{drawing}"
