@@ -86,7 +86,7 @@ class Setting:
             try:
                 found.append(effect(Repair(name), self.spectrum, self.extension))
             except InputError as error:
-                refused.append(f"{name}: {error}")
+                refused.append(f"{name}: {error}.")
         return found, refused
 
     @cached_property
