@@ -335,8 +335,15 @@ MUTANTS = [
     Mutant(
         "judged: the first that holds, whatever it costs",
         "pretrained/verdict.py",
-        "equal = [trial for trial in holding if trial.cost[0] <= least + SAME_COST]",
-        "equal = list(holding)",
+        "equal = [trial for trial in fixed if trial.cost[0] <= least + SAME_COST]",
+        "equal = list(fixed)",
+        "test_verdict.py",
+    ),
+    Mutant(
+        "judged: a spectrum that changes with the length like any other",
+        "pretrained/verdict.py",
+        "[trial for trial in holding if not trial.changes] or holding",
+        "list(holding)",
         "test_verdict.py",
     ),
     Mutant(

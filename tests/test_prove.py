@@ -228,6 +228,15 @@ def test_a_model_that_wearing_cannot_repair_is_told_so():
     assert "fewer than the model as it is at its trained length" in said[2]
 
 
+def test_a_cheaper_spectrum_that_changes_is_said_to_be_passed_over():
+    plain, yarn = trial(None, 0.4, 0.0), trial(Repair("yarn"), 0.0, 0.02)
+    others = [trial(Repair("dynamic"), over, 0.0) for over in (0.01, 0.2)]
+    said = letter.sentences(visit(plain, yarn, others[0], outcome="repaired", chosen=yarn))
+    assert said[-1].startswith("dynamic costs less on short text and is passed over")
+    said = letter.sentences(visit(plain, yarn, others[1], outcome="repaired", chosen=yarn))
+    assert not any("passed over" in line for line in said)
+
+
 def test_needles_that_are_never_found_say_nothing():
     plain = trial(None, 0.0, 0.0, asked=True, hold=True)
     found = visit(plain, outcome="no repair needed", chosen=plain)

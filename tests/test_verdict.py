@@ -10,10 +10,11 @@ from scipy import stats
 
 from longreach.measure.measured import wilson
 from longreach.pretrained.verdict import cheapest, judge, needles_of, pooled
+from longreach.pretrained.wear import BY_LENGTH
 from longreach.repairs import Repair
 from longreach.results import Row
 
-YARN, LINEAR, DYNAMIC = Repair("yarn"), Repair("linear"), Repair("dynamic")
+YARN, LINEAR = Repair("yarn"), Repair("linear")
 TRAINED, TARGET = 64, 128
 
 
@@ -93,10 +94,18 @@ def test_of_those_that_hold_the_one_that_costs_least_is_chosen():
 
 
 def test_costs_that_are_equal_go_to_what_more_engines_take():
-    found = verdict(none=(0.5, 0.0), dynamic=(0.0, 0.0), yarn=(0.0, 0.004))
+    found = verdict(none=(0.5, 0.0), ntk=(0.0, 0.01), yarn=(0.0, 0.014))
     assert found.chosen.repair == YARN
-    found = verdict(none=(0.5, 0.0), dynamic=(0.0, 0.0), yarn=(0.0, 0.006))
-    assert found.chosen.repair == DYNAMIC
+    found = verdict(none=(0.5, 0.0), ntk=(0.0, 0.01), yarn=(0.0, 0.016))
+    assert found.chosen.repair == Repair("ntk")
+
+
+@pytest.mark.parametrize("changing", sorted(set(BY_LENGTH) - {"longrope"}))  # That needs its lists.
+def test_a_spectrum_that_changes_with_the_length_is_chosen_where_no_other_holds(changing):
+    """A cache that grows would hold keys turned by several."""
+    other = {changing: (0.0, 0.0)}
+    assert verdict(none=(0.5, 0.0), **other, yarn=(0.0, 0.02)).chosen.repair == YARN
+    assert verdict(none=(0.5, 0.0), **other, yarn=(0.3, 0.02)).chosen.repair == Repair(changing)
 
 
 def test_where_nothing_holds_it_is_told():

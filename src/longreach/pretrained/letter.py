@@ -52,6 +52,14 @@ def sentences(visit: Visit) -> list[str]:
         if all(value == 0 for _, (value, _, _) in shares):
             line += ": none, so needles say nothing about this model"
         said.append(f"{line}.")
+    chosen = verdict.chosen
+    if chosen is not None and chosen.repair is not None and not chosen.changes:
+        said += [
+            f"{trial.name} costs less on short text and is passed over: its spectrum changes with "
+            "the length, so that a text that grows while it is written is read by several."
+            for trial in verdict.trials
+            if trial.changes and trial.loss_holds and trial.cost[0] < chosen.cost[0]
+        ]
     if verdict.chosen is plain and len(verdict.trials) > 1:
         said.append("What the repairs that were tried would do is in the table.")
     return said

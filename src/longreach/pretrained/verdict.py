@@ -12,14 +12,15 @@ from ..measure.measured import mean_interval, newcombe, wilson
 from ..repairs import Repair
 from ..report.summarise import REACH_NATS
 from ..results import Items, Results, Row
+from .wear import BY_LENGTH
 
 Outcome = Literal["no repair needed", "repaired", "not repaired", "cannot be repaired"]
 
 SAME_COST = 0.005
 """Nats per token: costs nearer than this are one, and the repair that is simpler to deploy wins."""
 
-EASE = ("yarn", "linear", "ntk", "llama3", "longrope", "base", "ntk_by_parts", "dynamic")
-"""Repairs from the one that most engines take to the one whose spectrum differs by length."""
+EASE = ("yarn", "linear", "ntk", "llama3", "longrope", "base", "ntk_by_parts")
+"""Repairs from the one that most engines take on."""
 
 RULE = (
     f"A repair holds where the last tokens lose at most {REACH_NATS} nats over the control at "
@@ -27,7 +28,10 @@ RULE = (
     "often as the model as it is finds them at its trained length (the 95% interval of the "
     "difference reaches 0). Of those that hold, the one that costs least on short text is chosen: "
     "the mean loss over the trained length, against the model as it is. Costs within "
-    f"{SAME_COST} nats count as equal, and then the repair that more engines take goes first."
+    f"{SAME_COST} nats count as equal, and then the repair that more engines take goes first. "
+    f"A repair whose spectrum changes with the length ({', '.join(BY_LENGTH)}) is chosen only "
+    "where no other holds: what is measured is a text read at once, and one that grows while it is "
+    "written keeps keys in its cache that were turned by an earlier spectrum."
 )
 
 
@@ -53,6 +57,11 @@ class Trial:
     def name(self) -> str:
         """As it was asked for."""
         return "none" if self.repair is None else str(self.repair)
+
+    @property
+    def changes(self) -> bool:
+        """Whether its spectrum depends on the length that is being read."""
+        return self.repair is not None and self.repair.name in BY_LENGTH
 
     @property
     def loss_holds(self) -> bool:
@@ -135,11 +144,15 @@ def judge(
 
 
 def cheapest(holding: Sequence[Trial]) -> Trial | None:
-    """Of the trials that hold, the one that costs least; of equal ones the easiest to deploy."""
+    """Of the trials that hold, the one that costs least; of equal ones the easiest to deploy.
+
+    One whose spectrum changes with the length comes after all others.
+    """
     if not holding:
         return None
-    least = min(trial.cost[0] for trial in holding)
-    equal = [trial for trial in holding if trial.cost[0] <= least + SAME_COST]
+    fixed = [trial for trial in holding if not trial.changes] or holding
+    least = min(trial.cost[0] for trial in fixed)
+    equal = [trial for trial in fixed if trial.cost[0] <= least + SAME_COST]
 
     def order(trial: Trial) -> tuple[int, float]:
         name = trial.repair.name if trial.repair is not None else ""
