@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 
 import straightforward_copy as straightforward
-from interleave import ratios
+from interleave import allocate_as_workers, ratios
 from longreach.measure import exact_match
 from longreach.measure.measured import Measured
 from longreach.model.decoder import Decoder, DecoderShape
@@ -130,6 +130,7 @@ def evaluation() -> None:
 
 
 if __name__ == "__main__":
+    allocate_as_workers()
     torch.set_num_threads(1)
     steps()
     evaluation()

@@ -22,11 +22,12 @@ from pathlib import Path
 import torch
 
 import straightforward
-from interleave import ratios
+from interleave import allocate_as_workers, ratios
 from longreach.model.decoder import Decoder, DecoderShape
 from longreach.schemes import SCHEMES
 from longreach.tasks.base import Batch
 from longreach.train import batch_loss
+from longreach.where.base import ALLOCATOR
 
 STEPS_COMPARED = 20
 
@@ -127,7 +128,8 @@ def whole() -> None:
         subprocess.run([sys.executable, "-m", *command], check=True)
         fast = time.perf_counter() - start
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", program], check=True)
+    plain = {name: value for name, value in os.environ.items() if name not in ALLOCATOR}
+    subprocess.run([sys.executable, "-c", program], env=plain, check=True)
     straight = time.perf_counter() - start
     print(f"straightforward program, 4 threads: {straight:.0f} s")
     print(f"longreach run, {os.cpu_count()} processes, report included: {fast:.0f} s")
@@ -138,6 +140,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--whole", action="store_true")
     asked = parser.parse_args()
+    allocate_as_workers()
     steps()
     if asked.whole:
         whole()

@@ -110,18 +110,14 @@ class Memory:
 class Turned(NamedTuple):
     """What one layer makes of the tokens it reads, before it looks at any.
 
-    queries, keys: as the scheme rotates them. others: the same keys before that, and values, side
-        by side as heads of one, which is how a cache takes them.
+    queries, keys: as the scheme rotates them. others: keys before that and values, side by side as
+        heads of one, which is how a cache takes them.
     """
 
     queries: Float[Tensor, "batch heads queries head_dim"]
     keys: Float[Tensor, "batch heads time head_dim"]
+    values: Float[Tensor, "batch heads time head_dim"]
     others: Float[Tensor, "batch two_heads time head_dim"]
-
-    @property
-    def values(self) -> Float[Tensor, "batch heads time head_dim"]:
-        """As many as there are keys."""
-        return self.others.chunk(2, dim=1)[1]
 
 
 class Sight(NamedTuple):
@@ -222,20 +218,19 @@ class Attention(nn.Module):
         self, x: Float[Tensor, "kept width"], places: Places, rows: Packed, *, asked: bool
     ) -> Float[Tensor, "queries width"]:
         """The same for rows of unequal length: every token, or those asked after."""
-        width, seen = x.shape[-1], []
+        own = [places.first(group.time) for group in rows.groups]
         if asked:
+            width = x.shape[-1]
             queries = F.linear(x[rows.chosen], self.project.weight[:width])
             others = F.linear(x, self.project.weight[width:])
+            spread = rows.spread(queries, asked=True), rows.spread(others)
+            turned = list(map(self._turned_apart, *spread, own))
         else:
-            projected = self.project(x)
-        for group in rows.groups:
-            own = places.first(group.time)
-            if asked:
-                spread = group.spread(queries, asked=True), group.spread(others)
-                turned = self._turned_apart(*spread, own)
-            else:
-                turned = self._turned(group.spread(projected), own)
-            seen.append(group.collect(self._attend(turned, own, None), asked=asked))
+            turned = list(map(self._turned, rows.spread(self.project(x)), own))
+        seen = [
+            group.collect(self._attend(each, place, None), asked=asked)
+            for group, each, place in zip(rows.groups, turned, own, strict=True)
+        ]
         return self.out(torch.cat(seen))  # type: ignore[no-any-return]
 
     def _folded(
@@ -264,11 +259,16 @@ class Attention(nn.Module):
     def _turned(
         self, projected: Float[Tensor, "batch time three_widths"], places: Places
     ) -> Turned:
-        """Of as many queries as keys: both are turned in one call, as heads of one."""
+        """Of as many queries as keys."""
         parts = torch.unflatten(projected, -1, (3 * self.heads, -1)).transpose(1, 2)
-        pairs = parts.narrow(1, 0, 2 * self.heads)
-        queries, keys = places.scheme.rotate(pairs, places.positions).chunk(2, dim=1)
-        return Turned(queries, keys, parts.narrow(1, self.heads, 2 * self.heads))
+        queries, keys, values = parts.chunk(3, dim=1)
+        rotate = places.scheme.rotate
+        return Turned(
+            rotate(queries, places.positions),
+            rotate(keys, places.positions),
+            values,
+            parts.narrow(1, self.heads, 2 * self.heads),
+        )
 
     def _turned_apart(
         self,
@@ -279,10 +279,12 @@ class Attention(nn.Module):
         """Of the last so many queries alone, and all keys and values."""
         asked = torch.unflatten(queries, -1, (self.heads, -1)).transpose(1, 2)
         parts = torch.unflatten(others, -1, (2 * self.heads, -1)).transpose(1, 2)
+        keys, values = parts.chunk(2, dim=1)
         rotate = places.scheme.rotate
         return Turned(
             rotate(asked, places.positions[-asked.shape[2] :]),
-            rotate(parts.narrow(1, 0, self.heads), places.positions),
+            rotate(keys, places.positions),
+            values,
             parts,
         )
 

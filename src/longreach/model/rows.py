@@ -17,32 +17,31 @@ GROUPS = 2
 class Group:
     """Rows of about the same length, as one padded batch: where its tokens stand, and in what.
 
-    kept, asked: places in batch * time. first_kept, first_asked: where the group's vectors begin
-        among those of all groups.
+    kept, asked: places in batch * time.
     """
 
     batch: int
     time: int
     kept: Int[Tensor, " kept"]
     asked: Int[Tensor, " asked"]
-    first_kept: int
-    first_asked: int
+
+    def places(self, *, asked: bool) -> Int[Tensor, " places"]:
+        """Of the tokens that are kept, or of those asked after."""
+        return self.asked if asked else self.kept
 
     def spread(
-        self, vectors: Float[Tensor, "all width"], *, asked: bool = False
+        self, own: Float[Tensor, "own width"], *, asked: bool = False
     ) -> Float[Tensor, "batch time width"]:
         """The group's vectors at their places, zeros elsewhere."""
-        places = self.asked if asked else self.kept
-        first = self.first_asked if asked else self.first_kept
-        own = vectors[first : first + len(places)]
-        empty = vectors.new_zeros(self.batch * self.time, vectors.shape[-1])
-        return empty.index_copy(0, places, own).view(self.batch, self.time, -1)
+        empty = own.new_zeros(self.batch * self.time, own.shape[-1])
+        spread = empty.index_copy(0, self.places(asked=asked), own)
+        return spread.view(self.batch, self.time, -1)
 
     def collect(
         self, spread: Float[Tensor, "batch time width"], *, asked: bool = False
     ) -> Float[Tensor, "own width"]:
         """The vectors at the group's places."""
-        return spread.flatten(0, 1).index_select(0, self.asked if asked else self.kept)
+        return spread.flatten(0, 1).index_select(0, self.places(asked=asked))
 
 
 @dataclass(frozen=True)
@@ -70,18 +69,18 @@ class Packed:
         order = lengths.argsort(stable=True)
         groups: list[Group] = []
         read, positions, targets, chosen = [], [], [], []
-        first_kept = first_asked = 0
+        first_kept = 0
         for rows in order.chunk(GROUPS):
             time = int(lengths[rows].max())
             own, wanted = tokens[rows], scored[rows, 1 : time + 1]
             holds = (column[:time] < lengths[rows, None]).flatten()
             kept, asked = holds.nonzero()[:, 0], wanted.flatten().nonzero()[:, 0]
-            groups.append(Group(len(rows), time, kept, asked, first_kept, first_asked))
+            groups.append(Group(len(rows), time, kept, asked))
             read.append(own[:, :time].flatten()[kept])
             positions.append(kept % time)
             targets.append(own[:, 1 : time + 1].flatten()[asked])
             chosen.append(wanted.flatten()[kept].nonzero()[:, 0] + first_kept)
-            first_kept, first_asked = first_kept + len(kept), first_asked + len(asked)
+            first_kept += len(kept)
         return cls(
             torch.cat(read), torch.cat(positions), torch.cat(targets), groups, torch.cat(chosen)
         )
@@ -90,3 +89,12 @@ class Packed:
     def time(self) -> int:
         """Places of the longest row."""
         return max(group.time for group in self.groups)
+
+    def spread(
+        self, vectors: Float[Tensor, "all width"], *, asked: bool = False
+    ) -> list[Float[Tensor, "batch time width"]]:
+        """The vectors of each group at their places."""
+        cuts = vectors.split_with_sizes([len(group.places(asked=asked)) for group in self.groups])
+        return [
+            group.spread(own, asked=asked) for group, own in zip(self.groups, cuts, strict=True)
+        ]
