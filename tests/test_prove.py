@@ -245,6 +245,13 @@ def test_needles_that_are_never_found_say_nothing():
     assert "needles say nothing about this model" in said[-1]
 
 
+def test_a_long_name_is_not_broken():
+    plain = trial(None, 0.0, 0.0)
+    name = "gguf:" + "folder/" * 20 + "model.gguf"
+    found = replace(visit(plain, outcome="no repair needed", chosen=plain), model=name)
+    assert name in letter.text(found)
+
+
 def test_repairs_are_tried_from_the_cheapest_on():
     waiting = [
         trial(Repair("linear"), 0.0, 0.7),

@@ -74,7 +74,10 @@ def build(library: Library, *, allow_hub: bool = False) -> gr.Blocks:
             """What the address asks for, of the tab that it names."""
             asked = Asked(dict(request.query_params))
             name = asked.text("tab", TABS)
-            return {tabs: gr.skip()} | ({} if name is None else parts[name].restore(asked))
+            if name is None:
+                return {tabs: gr.skip()}
+            part = parts[name]
+            return dict(zip(part.outputs, part.addressed(asked), strict=True))
 
         outputs = [tabs, *(one for part in parts.values() for one in part.outputs)]
         quiet: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
@@ -82,21 +85,16 @@ def build(library: Library, *, allow_hub: bool = False) -> gr.Blocks:
     return app
 
 
-def nothing(asked: Asked) -> dict[Any, Any]:
-    """What is restored where a tab asks the address itself, when it is opened."""
-    return {}
+Answer = Callable[[Asked], list[Any]]
+"""What an address asks for, one value for each output."""
 
 
 class Part:
-    """A tab: components that an address changes when the page is loaded, and how."""
+    """A tab: components that an address changes when the page is loaded, and to what."""
 
-    def __init__(
-        self,
-        outputs: Sequence[Any] = (),
-        restore: Callable[[Asked], dict[Any, Any]] = nothing,
-    ) -> None:
+    def __init__(self, outputs: Sequence[Any], addressed: Answer) -> None:
         self.outputs = outputs
-        self.restore = restore
+        self.addressed = addressed
 
 
 def careful(answer: Callable[..., str], *given: Any) -> str:
@@ -226,7 +224,7 @@ def positions_tab(tab: gr.Tab, library: Library, allow_hub: bool) -> Part:
     )
     changed.then(rest, controls, second, api_name="distances", **INSTANT)
 
-    def restore(asked: Asked) -> dict[Any, Any]:
+    def addressed(asked: Asked) -> list[Any]:
         """Sliders and panels as an address has them, each at the nearest stop."""
         bases = asked.number("base", BASES[0], BASES[-1]) or start.base
         lengths = {
@@ -250,18 +248,18 @@ def positions_tab(tab: gr.Tab, library: Library, allow_hub: bool) -> Part:
             heads=asked.whole("heads", HEADS[0], HEADS[-1]) or start.heads,
         )
         named = labels(setting)
-        return {
-            head_dim: setting.head_dim,
-            base: gr.Slider(value=BASES.index(setting.base), label=named[0]),
-            trained: gr.Slider(value=LENGTHS.index(setting.trained_length), label=named[1]),
-            target: gr.Slider(value=LENGTHS.index(setting.target_length), label=named[2]),
-            repairs: list(setting.repairs),
-            heads: setting.heads,
-            first: upper(setting),
-            second: lower(setting),
-        }
+        return [
+            setting.head_dim,
+            gr.Slider(value=BASES.index(setting.base), label=named[0]),
+            gr.Slider(value=LENGTHS.index(setting.trained_length), label=named[1]),
+            gr.Slider(value=LENGTHS.index(setting.target_length), label=named[2]),
+            list(setting.repairs),
+            setting.heads,
+            upper(setting),
+            lower(setting),
+        ]
 
-    return Part([*controls, first, second], restore)
+    return Part([*controls, first, second], addressed)
 
 
 def stops(name: str, label: str, values: Sequence[Any], start: Any) -> gr.Slider:
@@ -349,15 +347,15 @@ def model_tab(tab: gr.Tab, library: Library, allow_hub: bool) -> Part:
         diagnosed, controls, outputs, api_visibility="private", **FAST
     )
 
-    def restore(asked: Asked) -> dict[Any, Any]:
+    def addressed(asked: Asked) -> list[Any]:
         """Length, repair and engine; a config is nobody else's and does not stand in an address."""
-        return {
-            target: asked.whole("target", *TARGETS) or gr.skip(),
-            repair: asked.text("repair", CANDIDATES) or gr.skip(),
-            engine: asked.text("engine", ENGINES) or gr.skip(),
-        }
+        return [
+            asked.whole("target", *TARGETS) or gr.skip(),
+            asked.text("repair", CANDIDATES) or gr.skip(),
+            asked.text("engine", ENGINES) or gr.skip(),
+        ]
 
-    return Part([target, repair, engine], restore)
+    return Part([target, repair, engine], addressed)
 
 
 # Past the trained length
@@ -371,6 +369,7 @@ def studies_tab(tab: gr.Tab, library: Library, allow_hub: bool) -> Part:
             names,
             value=names[0] if names else None,
             label="Study",
+            min_width=240,
             elem_id="lr-study",
             filterable=False,
         )
@@ -378,6 +377,7 @@ def studies_tab(tab: gr.Tab, library: Library, allow_hub: bool) -> Part:
             library.tasks,
             value=studies.EVERY,
             label="Task",
+            min_width=240,
             elem_id="lr-task",
             filterable=False,
         )
@@ -434,14 +434,12 @@ def studies_tab(tab: gr.Tab, library: Library, allow_hub: bool) -> Part:
     study.input(opened, [study, task], outputs, api_name="study", **FAST)
     task.input(opened, [study, task, scheme, length], outputs, api_visibility="private", **FAST)
 
-    def shown_first(name: str, wanted: str, request: gr.Request) -> list[Any]:
-        """When the tab is opened: what the address asks for, if it is about this tab."""
-        asked = Asked(dict(request.query_params), "studies")
-        name = asked.text("study", names) or name
-        wanted = asked.text("task", library.tasks) or wanted
-        return [name, *opened(name, wanted)]
+    def addressed(asked: Asked) -> list[Any]:
+        """The study and task that an address names, or the first, and their page."""
+        name = asked.text("study", names) or study.value
+        return [name, *opened(name, asked.text("task", library.tasks) or studies.EVERY)]
 
-    tab.select(shown_first, [study, task], [study, *outputs], api_visibility="private", **FAST)
+    opens(tab, addressed, words, [study, *outputs], "studies")
 
     gr.on(
         [look.click, scheme.input, length.input],
@@ -450,8 +448,7 @@ def studies_tab(tab: gr.Tab, library: Library, allow_hub: bool) -> Part:
         map_,
         api_name="attention",
     )
-
-    return Part()
+    return Part([study, *outputs], addressed)
 
 
 # Try it
@@ -533,28 +530,34 @@ def trial_tab(tab: gr.Tab, library: Library, allow_hub: bool) -> Part:
         **FAST,
     )
 
-    def shown_first(
-        string: str, size: float, which: float, chosen: Sequence[str], request: gr.Request
-    ) -> list[Any]:
-        """When the tab is opened: what the address asks for, if it is about this tab."""
-        asked = Asked(dict(request.query_params), "trial")
-        kept = asked.texts("schemes", known) or list(chosen)
-        size = asked.whole("length", 1, trial.LONGEST) or size
-        which = asked.whole("number", 0, trial.STRINGS) or which
+    def addressed(asked: Asked) -> list[Any]:
+        """The string that an address has, or asks for, and the answers to it."""
+        kept = asked.texts("schemes", known) or known
+        size = asked.whole("length", 1, trial.LONGEST) or length.value
+        which = asked.whole("number", 0, trial.STRINGS) or number.value
         typed = asked.raw("text")
-        if typed is None and string:
-            return [gr.skip() for _ in range(6)]
         answers = generated(size, which, kept) if typed is None else [typed, *answered(typed, kept)]
         return [size, which, kept, *answers]
 
-    tab.select(
-        shown_first,
-        [text, length, number, schemes],
-        [length, number, schemes, *made],
-        api_visibility="private",
-        **FAST,
-    )
-    return Part()
+    outputs = [length, number, schemes, *made]
+    opens(tab, addressed, text, outputs, "trial")
+    return Part(outputs, addressed)
+
+
+def opens(tab: gr.Tab, addressed: Answer, there: Any, outputs: Sequence[Any], name: str) -> None:
+    """Fills a tab when it is opened for the first time.
+
+    there: what is empty until then. An address that names the tab opens it too, though the browser
+    may not say so: then it is filled with the rest of what the address asks for (`Part`), or twice,
+    which makes no difference.
+    """
+
+    def first(filled: str, request: gr.Request) -> list[Any]:
+        if filled:
+            return [gr.skip() for _ in outputs]
+        return addressed(Asked(dict(request.query_params), name))
+
+    tab.select(first, [there], list(outputs), api_visibility="private", **FAST)
 
 
 MADE = {

@@ -151,7 +151,10 @@ def deploy(visit: Visit) -> str:
 
 def text(visit: Visit) -> str:
     """For a terminal."""
-    parts = [textwrap.fill(line, 88, break_on_hyphens=False) for line in sentences(visit)]
+    parts = [
+        textwrap.fill(line, 88, break_on_hyphens=False, break_long_words=False)
+        for line in sentences(visit)
+    ]
     if visit.prescription is not None:
         found = visit.prescription
         where = f" ({found.where})" if found.where else ""
