@@ -65,7 +65,7 @@ class Scheme(nn.Module):
     def rotate(
         self, x: Float[Tensor, "batch heads time head_dim"], positions: Int[Tensor, " time"]
     ) -> Float[Tensor, "batch heads time head_dim"]:
-        """Turns queries or keys. The number of heads is free: both may come stacked in one call."""
+        """Turns queries or keys, of any number of heads."""
         return x
 
     def bias(
