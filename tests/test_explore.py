@@ -396,6 +396,11 @@ def test_recorded_attention_maps_are_chosen_by_scheme_task_and_length(browser, u
 
     choose("#lr-scheme", "alibi", "alibi at 16: ")
     choose("#lr-map-length", "32", "alibi at 32: ")
+    visit.page.wait_for_function("location.search.includes('scheme=alibi&length=32')")
+    other = Visit(browser, url, width, visit.page.url[visit.page.url.index("?") :])
+    other.drawn("#lr-map")  # In sight at once, and the same.
+    assert other.page.locator("#lr-map h2").inner_text().startswith("alibi at 32: ")
+    other.settle()
     before = visit.page.locator("#lr-map h2").inner_text()
     visit.page.locator("#lr-task input").click()
     visit.page.get_by_role("option", name="reverse", exact=True).click()

@@ -396,7 +396,12 @@ def studies_tab(tab: gr.Tab, library: Library, allow_hub: bool) -> Part:
 
     def looked(name: str, chosen: str, which: str, at: int | None) -> str:
         """The attention map."""
-        return careful(lambda: page([attention.view(library, name, chosen, which, at or 0)]))
+        return careful(
+            lambda: (
+                page([attention.view(library, name, chosen, which, at or 0)])
+                + marker("studies", study=name, task=chosen, scheme=which, length=at)
+            )
+        )
 
     def opened(name: str, wanted: str, which: str = "", at: int | None = None) -> list[Any]:
         """The study's page, its tasks, and whether there are models to look into.
@@ -437,7 +442,12 @@ def studies_tab(tab: gr.Tab, library: Library, allow_hub: bool) -> Part:
     def addressed(asked: Asked) -> list[Any]:
         """The study and task that an address names, or the first, and their page."""
         name = asked.text("study", names) or study.value
-        return [name, *opened(name, asked.text("task", library.tasks) or studies.EVERY)]
+        which, at = asked.text("scheme", SCHEMES), asked.whole("length", 1, attention.LONGEST)
+        wanted = asked.text("task", library.tasks) or studies.EVERY
+        shown = opened(name, wanted, which or "", at)
+        if which is not None and shown[-1]:
+            shown[outputs.index(maps)] = gr.Accordion(visible=True, open=True)
+        return [name, *shown]
 
     opens(tab, addressed, words, [study, *outputs], "studies")
 
