@@ -245,6 +245,14 @@ def test_needles_that_are_never_found_say_nothing():
     assert "needles say nothing about this model" in said[-1]
 
 
+def test_what_needles_were_not_looked_for_under_is_not_proven():
+    """A "no" there was read as a failure."""
+    proven = trial(Repair("yarn"), 0.0, 0.0, asked=True, hold=True)
+    lost = trial(Repair("linear"), 0.3, 0.0, asked=True)
+    open_ = trial(Repair("ntk"), 0.0, 0.0, asked=True)
+    assert [letter.held(each) for each in (proven, lost, open_)] == ["yes", "no", "not proven"]
+
+
 def test_a_long_name_is_not_broken():
     plain = trial(None, 0.0, 0.0)
     name = "gguf:" + "folder/" * 20 + "model.gguf"

@@ -131,8 +131,15 @@ def table(visit: Visit) -> tuple[list[str], list[list[str]]]:
             cells.append(
                 "" if share is None else f"{share[0]:.0%} [{share[1]:.0%}, {share[2]:.0%}]"
             )
-        rows.append([trial.name, *cells, "yes" if trial.holds else "no"])
+        rows.append([trial.name, *cells, held(trial)])
     return [*head, "holds"], rows
+
+
+def held(trial: Trial) -> str:
+    """Whether it holds, in a word; its loss alone proves nothing where needles are asked for."""
+    if trial.loss_holds and trial.needles_asked and trial.needles_hold is None:
+        return "not proven"
+    return "yes" if trial.holds else "no"
 
 
 def deploy(visit: Visit) -> str:
