@@ -866,6 +866,13 @@ MUTANTS = [
         "test_model.py",
     ),
     Mutant(
+        "of packed rows, the queries asked after are turned as the first ones",
+        "model/attention.py",
+        "at = rows.positions[rows.chosen]",
+        "at = rows.positions[: len(rows.chosen)]",
+        "test_model.py",
+    ),
+    Mutant(
         "a cache gets turned keys for unturned ones",
         "model/cache.py",
         "self._keys.narrow(2, start, new).copy_(fresh)",

@@ -16,7 +16,7 @@ from longreach.model.cache import Cache
 from longreach.model.decoder import Block, Decoder, DecoderShape
 from longreach.model.rows import Packed
 from longreach.schemes import SCHEMES
-from longreach.schemes.base import Shape
+from longreach.schemes.base import Scheme, Shape
 from longreach.spectrum import Spectrum
 
 WIDTH, HEADS, HEAD_DIM, TIME = 24, 3, 8, 10
@@ -473,6 +473,24 @@ def test_packed_rows_have_the_loss_and_gradients_of_padded_ones(name, norm):
     assert len(rows.targets) == int(scored.sum())
     for name, p in model.named_parameters():
         same(packed[name], p.grad)
+
+
+def test_a_scheme_that_knows_rotate_alone_turns_packed_and_padded_rows_alike():
+    class Shifted(SCHEMES["rope"]):
+        """Turns further along; has no rotation of its own."""
+
+        rotation = Scheme.rotation
+
+        def rotate(self, x, positions):
+            return SCHEMES["rope"].rotation(self, 3 * positions)(x)
+
+    tokens, scored = unequal()
+    model, rows = decoder("rope"), Packed.of(tokens, scored)
+    plain = F.cross_entropy(model.packed(rows), rows.targets)
+    model.scheme = Shifted(model.scheme.shape)
+    found = F.cross_entropy(model.packed(rows), rows.targets)
+    assert abs(found - plain) > 1e-3
+    same(found, F.cross_entropy(model(tokens[:, :-1])[scored[:, 1:]], tokens[scored]))
 
 
 def test_packed_rows_leave_out_what_follows_the_last_scored_token():

@@ -112,6 +112,17 @@ def test_generation_with_and_without_a_cache_writes_the_same_tokens(name, heads)
 
 
 @LAW
+def test_the_rotation_of_a_pass_turns_as_rotate_does(name):
+    """At any positions, in any order, in any dtype."""
+    scheme, positions = scheme_of(name), torch.tensor([7, 0, 1_000, 3])
+    x = torch.randn(2, 3, 4, HEAD_DIM, generator=torch.Generator().manual_seed(0))
+    expected = scheme.rotate(x, positions)
+    rotation = scheme.rotation(positions)
+    assert torch.equal(rotation(x), expected)
+    assert torch.equal(rotation(x.bfloat16()), scheme.rotate(x.bfloat16(), positions))
+
+
+@LAW
 def test_generation_appends_the_likeliest_token_each_time(name):
     model, text = decoder(name), some_tokens(batch=1, time=4)
     written = model.generate(text, 5)

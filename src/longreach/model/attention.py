@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import sqrt
 from typing import NamedTuple
@@ -21,14 +22,16 @@ class Places:
     """Where the tokens of one forward pass stand; made once and shared by all layers.
 
     positions: of the tokens being read. keys: of everything they may look at (cached tokens too).
-    bias: what the scheme adds to the logits, if anything. causal: whether a token sees those before
-    it alone. padding: keys that hold no token, row by row; only where not causal, since whatever
-    follows a row's last token is never seen by its tokens otherwise.
+    rotation: how the scheme turns queries and keys of the tokens being read. bias: what it adds to
+    the logits, if anything. causal: whether a token sees those before it alone. padding: keys that
+    hold no token, row by row; only where not causal, since whatever follows a row's last token is
+    never seen by its tokens otherwise.
     """
 
     scheme: Scheme
     positions: Int[Tensor, " time"]
     keys: Int[Tensor, " key"]
+    rotation: Callable[[Tensor], Tensor]
     bias: Float[Tensor, "heads time key"] | None
     causal: bool = True
     padding: Bool[Tensor, "batch key"] | None = None
@@ -37,8 +40,16 @@ class Places:
     def of(
         cls, scheme: Scheme, positions: Int[Tensor, " time"], keys: Int[Tensor, " key"]
     ) -> Places:
-        """Asks the scheme for its bias, once for all layers."""
-        return cls(scheme, positions, keys, scheme.bias(positions, keys))
+        """Asks the scheme for rotation and bias, once for all layers."""
+        bias = scheme.bias(positions, keys)
+        return cls(scheme, positions, keys, scheme.rotation(positions), bias)
+
+    @classmethod
+    def packed(cls, scheme: Scheme, rows: Packed) -> Places:
+        """Those of the longest of unequal rows, whose tokens are turned all in one line."""
+        positions = torch.arange(rows.time, device=rows.tokens.device)
+        bias = scheme.bias(positions, positions)
+        return cls(scheme, positions, positions, scheme.rotation(rows.positions), bias)
 
     @classmethod
     def around(
@@ -49,12 +60,13 @@ class Places:
     ) -> Places:
         """Those of tokens that all see each other, as in an encoder."""
         bias = scheme.bias(positions, positions)
-        return cls(scheme, positions, positions, bias, causal=False, padding=padding)
+        rotation = scheme.rotation(positions)
+        return cls(scheme, positions, positions, rotation, bias, causal=False, padding=padding)
 
     def first(self, time: int) -> Places:
         """Those of a shorter row that begins alike."""
         bias = None if self.bias is None else self.bias[:, :time, :time]
-        return Places(self.scheme, self.positions[:time], self.keys[:time], bias)
+        return Places(self.scheme, self.positions[:time], self.keys[:time], self.rotation, bias)
 
     def mask(
         self, queries: int, dtype: torch.dtype
@@ -218,19 +230,30 @@ class Attention(nn.Module):
         self, x: Float[Tensor, "kept width"], places: Places, rows: Packed, *, asked: bool
     ) -> Float[Tensor, "queries width"]:
         """The same for rows of unequal length: every token, or those asked after."""
-        own = [places.first(group.time) for group in rows.groups]
+        width = x.shape[-1]
         if asked:
-            width = x.shape[-1]
-            queries = F.linear(x[rows.chosen], self.project.weight[:width])
-            others = F.linear(x, self.project.weight[width:])
-            spread = rows.spread(queries, asked=True), rows.spread(others)
-            turned = list(map(self._turned_apart, *spread, own))
+            at = rows.positions[rows.chosen]
+            queries = self._heads(F.linear(x[rows.chosen], self.project.weight[:width]))
+            keys, values = F.linear(x, self.project.weight[width:]).chunk(2, dim=-1)
+            queries = places.scheme.rotate(queries, at)
         else:
-            turned = list(map(self._turned, rows.spread(self.project(x)), own))
-        seen = [
-            group.collect(self._attend(each, place, None), asked=asked)
-            for group, each, place in zip(rows.groups, turned, own, strict=True)
-        ]
+            queries, keys, values = self.project(x).chunk(3, dim=-1)
+            queries = places.rotation(self._heads(queries))
+        keys = places.rotation(self._heads(keys))
+        spread = zip(
+            rows.groups,
+            rows.spread(self._line(queries), asked=asked),
+            rows.spread(self._line(keys)),
+            rows.spread(values),
+            strict=True,
+        )
+        seen = []
+        for group, *parts in spread:
+            queries, keys, values = (self._split(part, 1)[0] for part in parts)
+            sight = Sight(
+                queries, keys, values, *places.first(group.time).mask(group.time, x.dtype)
+            )
+            seen.append(group.collect(sight.seen().transpose(1, 2).flatten(-2), asked=asked))
         return self.out(torch.cat(seen))  # type: ignore[no-any-return]
 
     def _folded(
@@ -262,10 +285,9 @@ class Attention(nn.Module):
         """Of as many queries as keys."""
         parts = torch.unflatten(projected, -1, (3 * self.heads, -1)).transpose(1, 2)
         queries, keys, values = parts.chunk(3, dim=1)
-        rotate = places.scheme.rotate
         return Turned(
-            rotate(queries, places.positions),
-            rotate(keys, places.positions),
+            places.rotation(queries),
+            places.rotation(keys),
             values,
             parts.narrow(1, self.heads, 2 * self.heads),
         )
@@ -300,6 +322,13 @@ class Attention(nn.Module):
             keys, values = cache.extend(places.scheme, turned.keys, turned.others, places.keys)
         mask, causal = places.mask(turned.queries.shape[2], turned.queries.dtype)
         return Sight(turned.queries, keys, values, mask, causal)
+
+    def _heads(self, line: Float[Tensor, "kept width"]) -> Float[Tensor, "1 heads kept head_dim"]:
+        """Tokens of all rows as if of one."""
+        return torch.unflatten(line, -1, (self.heads, -1)).transpose(0, 1)[None]
+
+    def _line(self, heads: Float[Tensor, "1 heads kept head_dim"]) -> Float[Tensor, "kept width"]:
+        return heads[0].transpose(0, 1).flatten(1)
 
     def _split(
         self, projected: Float[Tensor, "batch time parts_width"], parts: int

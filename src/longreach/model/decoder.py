@@ -177,8 +177,7 @@ class Decoder(nn.Module):
         Raises InputError for a position past the scheme's limit, if it has one.
         """
         x = self.scheme.embed(self.tokens(rows.tokens)[None], rows.positions)[0]
-        positions = torch.arange(rows.time, device=x.device)
-        places = Places.of(self.scheme, positions, positions)
+        places = Places.packed(self.scheme, rows)
         for number, block in enumerate(self.blocks):
             x = block.packed(x, places, rows, asked=number == len(self.blocks) - 1)  # type: ignore[operator]
         return self.head(self.norm(x))  # type: ignore[no-any-return]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import pi
 from typing import ClassVar
@@ -67,6 +68,13 @@ class Scheme(nn.Module):
     ) -> Float[Tensor, "batch heads time head_dim"]:
         """Turns queries or keys, of any number of heads."""
         return x
+
+    def rotation(self, positions: Int[Tensor, " time"]) -> Callable[[Tensor], Tensor]:
+        """`rotate` at these positions, as every layer of one pass applies it.
+
+        A scheme may make here, once, what `rotate` would make anew in each of them.
+        """
+        return lambda x: self.rotate(x, positions)
 
     def bias(
         self, queries: Int[Tensor, " query"], keys: Int[Tensor, " key"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import torch
@@ -41,7 +42,15 @@ class Rope(Scheme):
         self, x: Float[Tensor, "batch heads time head_dim"], positions: Int[Tensor, " time"]
     ) -> Float[Tensor, "batch heads time head_dim"]:
         """Turns by complex multiplication, one pass over memory."""
+        return self.rotation(positions)(x)
+
+    def rotation(self, positions: Int[Tensor, " time"]) -> Callable[[Tensor], Tensor]:
+        """Angles take longer than turning by them, where few tokens are read: made once a pass."""
         turned = angles(positions, torch.from_numpy(self.spectrum.inverse_frequencies))
         turn = torch.polar(torch.full_like(turned, self.spectrum.amplitude), turned)
-        pairs = torch.view_as_complex(torch.unflatten(x.float(), -1, (-1, 2)))
-        return torch.view_as_real(pairs * turn).flatten(-2).to(x.dtype)
+
+        def rotate(x: Tensor) -> Tensor:
+            pairs = torch.view_as_complex(torch.unflatten(x.float(), -1, (-1, 2)))
+            return torch.view_as_real(pairs * turn).flatten(-2).to(x.dtype)
+
+        return rotate
