@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -770,6 +771,18 @@ def test_the_heatmap_holds_every_cell_with_its_number(folder):
         for row in rows
         if row.get("value") not in (None, 1.0)
     }
+
+
+def test_a_long_name_ends_within_the_heatmap(folder):
+    from longreach.report.figures import figures, svg_of
+
+    drawn = {figure.metric: figure for figure in figures(summarise(Results.read(folder)))}
+    figure, long = drawn["exact_match_by_depth"], "model + " + "32 factors, " * 20
+    figure = replace(figure, spec=json.loads(json.dumps(figure.spec).replace("model + yarn", long)))
+    shown = [text for text in re.findall(r">([^<]*)</text>", svg_of(figure)) if "32" in text]
+    (name,) = shown
+    assert long.startswith(name.removesuffix("…"))
+    assert name.endswith("…")
 
 
 def test_a_rule_that_the_axis_does_not_reach_is_not_drawn(text, tmp_path):

@@ -100,7 +100,9 @@ def chart(task: Task, name: str) -> dict[str, Any]:
         base.mark_text(style="halo").encode(text=number_in),
         base.mark_text(style="name").encode(text=number_in),
         alt.Chart(alt.InlineData(values=heads))
-        .mark_text(style="name", align="left", baseline="middle", dx=2, dy=3)
+        .mark_text(
+            style="name", align="left", baseline="middle", dx=2, dy=3, limit=alt.ExprRef("width")
+        )
         .encode(x=alt.value(0), y=y, text="curve:N"),
     ]
     layered = alt.layer(*layers, data=alt.InlineData(values=cells))
