@@ -1288,6 +1288,27 @@ MUTANTS = [
         "test_compare.py",
     ),
     Mutant(
+        "a repair reaches as far as the model as it is",
+        "report/compare.py",
+        "done.reach.get(side.repair)",
+        "done.reach.get(None)",
+        "test_compare.py",
+    ),
+    Mutant(
+        "what stands over the control is held to where it begins",
+        "report/compare.py",
+        '0.0 if rows[0].metric == "excess" else None',
+        "None",
+        "test_compare.py",
+    ),
+    Mutant(
+        "a repair worn past the trained length alone has no start",
+        "report/compare.py",
+        "rows += [row for row in plain if row.evaluation_length <= row.trained_length]",
+        "rows += []",
+        "test_compare.py",
+    ),
+    Mutant(
         "a drawn reach skips a length that fails",
         "report/compare.py",
         "alive &= means >= REACH_SHARE",

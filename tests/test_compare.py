@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,7 +21,9 @@ from longreach.report.compare import (
     difference,
     discordant,
     folders,
+    measured,
     reach_by_draw,
+    repairs_in,
     schemes_in,
 )
 from longreach.results import Results, Row
@@ -143,6 +146,18 @@ def test_a_reach_drawn_again_is_that_of_the_drawn_sequences():
     assert reach_by_draw(rows, items, draws, {3: 0.8}).tolist() == [3, 3, 1]
 
 
+def test_a_reach_over_the_control_begins_at_the_trained_length_and_ends_at_the_tolerance():
+    """Oracle: documents picked by index; a mean over 0.05 nats ends it, one of 0.05 does not."""
+    over = {1: [9.0, 9.0], 2: [0.0, 0.02], 4: [0.05, 0.07], 8: [0.0, 0.0]}
+    rows = [
+        replace(ROW, metric="excess", evaluation_length=n, value=np.mean(v), count=2)
+        for n, v in over.items()
+    ]
+    items = {row.item_key: np.array(v) for row, v in zip(rows, over.values(), strict=True)}
+    draws = np.array([[2.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
+    assert reach_by_draw(rows, items, draws, {}).tolist() == [8, 2, 2]
+
+
 # Scheme against scheme
 
 
@@ -248,6 +263,73 @@ def test_one_seed_says_what_its_interval_is_of(tmp_path):
     assert found.reach.difference.low <= found.reach.difference.mean
 
 
+# Repair against repair
+
+
+def test_repairs_are_compared_under_each_scheme(tmp_path):
+    """Oracle: the made-up repair mends half of the harm, 0.45 nats a doubling for rope."""
+    place = write_runs(
+        tmp_path / "runs", schemes=["alibi", "rope"], tasks=["text"], repair="yarn:factor=2"
+    )
+    alibi, rope = repairs_in(place, "none", "yarn")
+    assert (rope.first, rope.second, rope.scheme) == ("rope", "rope + yarn:factor=2", None)
+    assert (alibi.first, alibi.second) == ("alibi", "alibi + yarn:factor=2")
+    assert rope.lengths[-1].difference.mean == pytest.approx(1.35 / 2, abs=0.01)
+    (only,) = repairs_in(place, "yarn:factor=2", "none", schemes=["rope"])
+    assert only.lengths[-1].difference.mean == -rope.lengths[-1].difference.mean
+    assert only.sentences[-1].startswith("Over the lengths past the trained one, ")
+    assert "the change against the trained length of rope + yarn:factor=2 is " in only.sentences[-1]
+    with pytest.raises(InputError, match="did you mean 'yarn:factor=2'"):
+        repairs_in(place, "none", "yarn:factor=3")
+
+
+def test_each_repair_has_its_own_reach(tmp_path):
+    """Oracle: of each seed's rows, the last length up to which exact match is 90 % and more."""
+    settings = SETTINGS | {"tasks": ["recall"]}
+    place = write_runs(tmp_path / "runs", schemes=["rope"], seeds=[0, 1], repair="yarn", **settings)
+    (found,) = repairs_in(place, "yarn", "none")
+
+    def reached(repair: str | None) -> list[int]:
+        lengths = []
+        for seed in (0, 1):
+            right = {r.evaluation_length: r.value for r in Results.read(place).rows
+                     if (r.metric, r.repair, r.seed) == ("exact_match", repair, seed)}  # fmt: skip
+            lengths.append(max(n for n in LENGTHS if all(right[m] >= 0.9 for m in range(1, n + 1))))
+        return lengths
+
+    assert list(found.reach.first) == reached("yarn")
+    assert list(found.reach.second) == reached(None)
+    assert found.reach.difference.mean > 0
+
+
+def test_up_to_the_trained_length_a_repair_that_was_not_worn_there_is_the_plain_model():
+    rows = [
+        replace(ROW, metric="last_loss", evaluation_length=n, repair=repair)
+        for n, repair in ((1, None), (2, None), (4, None), (4, "yarn"), (1, "linear"))
+    ]
+    run = SimpleNamespace(rows=rows, folder="runs/x")
+    found = {
+        repair: [(row.evaluation_length, row.repair) for row in measured(run, "change", repair)]
+        for repair in (None, "yarn", "linear")
+    }
+    assert found == {
+        None: [(1, None), (2, None), (4, None)],
+        "yarn": [(1, None), (2, None), (4, "yarn")],
+        "linear": [(1, "linear")],
+    }
+
+
+def test_two_folders_are_compared_under_a_repair_that_both_wear(tmp_path):
+    one, other = (
+        write_runs(tmp_path / name, schemes=["rope"], tasks=["text"], repair=repair)
+        for name, repair in (("one", "yarn"), ("other", "yarn"))
+    )
+    (found,) = folders(one, other, repair="yarn")
+    assert found.scheme == "rope + yarn"
+    assert all(at.difference.mean == 0 for at in found.lengths)
+    assert "do not tell rope + yarn in one and in other apart" in found.sentences[0]
+
+
 # Folder against folder
 
 
@@ -319,6 +401,9 @@ def test_json_is_one_object_with_every_length(call, folder):
     [
         ((), "two runs folders, or one and two schemes in it: --schemes a,b"),
         (("--schemes", "nope"), "--schemes a,b"),
+        (("--repair", "none"), "--repair none --repair yarn"),
+        (("--repair", "none", "--repair", "yarn"), "no finished run of repair 'yarn'"),
+        (("--repair", "none", "--repair", "none"), "names 'none' twice"),
         (("--schemes", "nope,nope"), "names 'nope' twice"),
         (("--schemes", "nope,alibii"), "did you mean 'alibi'?"),
         (("--schemes", "nope,rope", "--task", "cope"), "did you mean 'copy'?"),

@@ -13,7 +13,9 @@ from .app import AsJson, app, emit, listed, say
 
 @app.command()
 def compare(
-    runs: Annotated[Path, typer.Argument(help="A folder that `longreach run` wrote.")],
+    runs: Annotated[
+        Path, typer.Argument(help="A folder that `longreach run`, `measure` or `needles` wrote.")
+    ],
     others: Annotated[
         Path | None,
         typer.Argument(help="Another: each scheme, task and seed is compared with its like."),
@@ -21,6 +23,14 @@ def compare(
     schemes: Annotated[
         str | None,
         typer.Option(help="a,b: in one folder, the first against the second; in two, only these."),
+    ] = None,
+    repair: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="In one folder, twice: the first against the second (none: unrepaired); in two, "
+            "what both wear. As the report names it, or by its name alone.",
+        ),
     ] = None,
     task: Annotated[str | None, typer.Option(help="Only this task.")] = None,
     metric: Annotated[
@@ -38,14 +48,25 @@ def compare(
     named = listed(schemes, "--schemes")
     if plot is not None:
         shown.check(plot)
-    if others is not None:
-        found = comparing.folders(runs, others, schemes=named, task=task, metric=metric)
-    else:
-        if named is None or len(named) != 2:
-            raise InputError(
-                "compare takes two runs folders, or one and two schemes in it: --schemes a,b"
-            )
+    worn = repair or []
+    if others is not None and len(worn) <= 1:
+        found = comparing.folders(
+            runs,
+            others,
+            schemes=named,
+            repair=worn[0] if worn else None,
+            task=task,
+            metric=metric,
+        )
+    elif others is None and len(worn) == 2:
+        found = comparing.repairs_in(runs, *worn, schemes=named, task=task, metric=metric)
+    elif others is None and not worn and named is not None and len(named) == 2:
         found = comparing.schemes_in(runs, *named, task=task, metric=metric)
+    else:
+        raise InputError(
+            "compare takes two runs folders, or one and two schemes in it: --schemes a,b; or two "
+            "repairs in it: --repair none --repair yarn; with two folders, one --repair at most"
+        )
     if plot is not None:
         shown.draw(found, plot)
     if as_json:

@@ -15,15 +15,24 @@ from longreach.errors import InputError
 from longreach.results import Items, Results, Row, Run
 from longreach.table import nearest
 
+from .aggregate import curve_of
 from .intervals import LEVEL, bootstrap, resamples, wilson
 from .lengths import dense
 from .metrics import Metric, metric_of
-from .summarise import REACH_NATS, REACH_SHARE, Finished, finish, shortest_trained
+from .summarise import (
+    REACH_NATS,
+    REACH_SHARE,
+    Finished,
+    finish,
+    shortest_trained,
+)
 from .verdict import listed
 
 Floats = NDArray[np.float64]
 MEASURES = ("trained_length", "evaluation_lengths", "evaluation")
 """Keys of a study that must agree, or other sequences or other lengths were measured."""
+NONE = "none"
+"""How people name no repair."""
 NOT_SETTINGS = (*MEASURES, "question", "schemes", "tasks", "seeds")
 
 
@@ -139,14 +148,20 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """One of the two: its name, and its runs by seed."""
+    """One of the two: its name, its runs by seed, and what they wear."""
 
     name: str
     runs: Mapping[int, Run]
+    repair: str | None = None
 
     def of(self, scheme: str | None) -> str:
         """The name in a sentence: the scheme, and the folder where folders are compared."""
         return self.name if scheme is None else f"{scheme} in {self.name}"
+
+    def unrepaired(self, scheme: str | None) -> str:
+        """The name of what was trained, whatever it wears."""
+        trained = next(iter(self.runs.values())).rows[0].scheme
+        return trained if scheme is None else f"{trained} in {self.name}"
 
 
 def schemes_in(
@@ -178,16 +193,79 @@ def schemes_in(
     ]
 
 
-def folders(
-    first: Path,
-    second: Path,
+def repairs_in(
+    folder: Path,
+    first: str,
+    second: str,
     *,
     schemes: Sequence[str] | None = None,
     task: str | None = None,
     metric: str | None = None,
 ) -> list[Comparison]:
+    """One repair against another (`none`: unrepaired), on each scheme and task of a runs folder.
+
+    Raises InputError for names that no finished run has, and names the nearest.
+    """
+    results = Results.read(folder)
+    cells = cells_of(results)
+    for name in schemes or ():
+        known("scheme", name, (scheme for scheme, _ in cells), folder)
+    tasks = tasks_of(cells, task, folder)
+    chosen = {
+        cell: runs
+        for cell, runs in cells.items()
+        if cell[1] in tasks and (schemes is None or cell[0] in schemes)
+    }
+    worn = [worn_by(chosen.values(), name, folder) for name in (first, second)]
+    if worn[0] == worn[1]:
+        raise InputError(f"--repair names '{first}' twice; give two repairs")
+    found = []
+    for (scheme, name), runs in chosen.items():
+        if not set(worn) <= {row.repair for row in rows_of(runs)}:
+            continue
+        found.append(
+            compared(
+                *(Side(name=curve_of(scheme, repair), runs=runs, repair=repair) for repair in worn),
+                task=name,
+                scheme=None,
+                metric=metric,
+                shortest=(shortest_trained(results), shortest_trained(results)),
+            )
+        )
+    if not found:
+        raise InputError(f"no scheme in {folder} was measured under both {first} and {second}")
+    return found
+
+
+def rows_of(runs: Mapping[int, Run]) -> Iterable[Row]:
+    """Of all seeds."""
+    return (row for run in runs.values() for row in run.rows)
+
+
+def worn_by(cells: Iterable[Mapping[int, Run]], name: str, folder: Path) -> str | None:
+    """The repair that is called so: as it is recorded, or by its name alone if one alone has it."""
+    labels = dict.fromkeys(row.repair or NONE for runs in cells for row in rows_of(runs))
+    like = [label for label in labels if name in (label, label.partition(":")[0])]
+    exact = [label for label in like if label == name]
+    if len(like) > 1 and not exact:
+        raise InputError(f"'{name}' is several repairs in {folder}: {said(like)}")
+    (label,) = exact or like or (name,)
+    known("repair", label, labels, folder)
+    return None if label == NONE else label
+
+
+def folders(
+    first: Path,
+    second: Path,
+    *,
+    schemes: Sequence[str] | None = None,
+    repair: str | None = None,
+    task: str | None = None,
+    metric: str | None = None,
+) -> list[Comparison]:
     """The same scheme, task and seed in one runs folder and in another.
 
+    repair: what both wear; None as they are.
     Raises InputError if they were not measured alike, and says in what they differ.
     """
     one, other = Results.read(first), Results.read(second)
@@ -209,12 +287,15 @@ def folders(
     alone = sorted({s for s, _ in cells} ^ {s for s, _ in others})
     if alone and schemes is None:
         notes.append(f"Left out, as one folder alone has them: {listed(alone)}.")
+    worn = None
+    if repair is not None:
+        worn = worn_by((found[cell] for cell in both for found in (cells, others)), repair, first)
     return [
         compared(
-            Side(name=names[0], runs=cells[cell]),
-            Side(name=names[1], runs=others[cell]),
+            Side(name=names[0], runs=cells[cell], repair=worn),
+            Side(name=names[1], runs=others[cell], repair=worn),
             task=cell[1],
-            scheme=cell[0],
+            scheme=curve_of(cell[0], worn),
             metric=metric,
             shortest=(shortest_trained(one), shortest_trained(other)),
             notes=notes,
@@ -316,9 +397,12 @@ def compared(
             f"{said(sorted(first.runs))} and {said(sorted(second.runs))}"
         )
     about = first.runs[seeds[0]].evaluation["task"]
-    name = metric or ("change" if about["metric"] == "loss" else str(about["metric"]))
+    name = metric or answering(first.runs[seeds[0]])
     sides = [[side.runs[seed] for seed in seeds] for side in (first, second)]
-    rows = [[plain(run, name) for run in side] for side in sides]
+    rows = [
+        [measured(run, name, side.repair) for run in runs]
+        for side, runs in zip((first, second), sides, strict=True)
+    ]
     lengths = shared_lengths(rows, name)
     ceiling = {int(length): float(value) for length, value in about["ceiling"].items()}
     items = [
@@ -360,26 +444,45 @@ def compared(
         seeds=seeds,
         lengths=tuple(at),
         beyond=beyond,
-        reach=reaches(sides, finished, name, str(about["metric"]), ceiling),
-        notes=(
-            *notes,
-            *seed_notes(first, second, seeds, task),
-            *(
-                note
-                for side, mine, done in zip((first, second), rows, finished, strict=True)
-                for note in caveats(side.of(scheme), mine[0], done, task)
-            ),
+        reach=reaches((first, second), rows, finished, name, ceiling),
+        notes=tuple(
+            dict.fromkeys(
+                (
+                    *notes,
+                    *seed_notes(first, second, seeds, task),
+                    *(
+                        note
+                        for side, mine, done in zip((first, second), rows, finished, strict=True)
+                        for note in caveats(side, scheme, mine[0], done, task)
+                    ),
+                )
+            )
         ),
     )
 
 
-def plain(run: Run, metric: str) -> list[Row]:
-    """The rows of a metric without a repair, by length; `change` is told by those of last_loss.
+def answering(run: Run) -> str:
+    """The metric that answers the study.
 
+    Of losses, how far they stand over the control if there is one, else over the trained length.
+    """
+    named = str(run.evaluation["task"]["metric"])
+    if named != "loss":
+        return named
+    return "excess" if any(row.metric == "excess" for row in run.rows) else "change"
+
+
+def measured(run: Run, metric: str, repair: str | None) -> list[Row]:
+    """The rows of a metric under one repair, by length; `change` is told by those of last_loss.
+
+    A repair that was worn past the trained length alone is up to it the model as it is.
     Raises InputError for a metric that is not there, or that has no one value per length.
     """
     name = "last_loss" if metric == "change" else metric
-    rows = [row for row in run.rows if row.repair is None]
+    rows = [row for row in run.rows if row.repair == repair]
+    if all(row.evaluation_length > row.trained_length for row in rows):
+        plain = (row for row in run.rows if row.repair is None)
+        rows += [row for row in plain if row.evaluation_length <= row.trained_length]
     there = dict.fromkeys(row.metric for row in rows)
     if name not in there:
         choices = [*there, *(["change"] if "last_loss" in there else [])]
@@ -491,27 +594,33 @@ def widest(mean: float, bounds: Iterable[tuple[float, float]]) -> Interval:
 
 
 def reaches(
-    sides: Sequence[Sequence[Run]],
+    both: Sequence[Side],
+    rows: Sequence[Sequence[Sequence[Row]]],
     finished: Sequence[Sequence[Finished]],
     metric: str,
-    task_metric: str,
     ceiling: Mapping[int, float],
 ) -> Reaches | None:
     """The reach of both and their difference; None if the metric has none, or nothing to start."""
-    reached = "last_loss" if task_metric == "loss" else task_metric
-    if metric not in (reached, "change" if task_metric == "loss" else reached):
+    answer = answering(finished[0][0].run)
+    if metric not in (answer, "last_loss" if answer == "change" else answer):
         return None
-    found = [[done.reach.get(None) for done in side] for side in finished]
+    found = [
+        [done.reach.get(side.repair) for done in each]
+        for side, each in zip(both, finished, strict=True)
+    ]
     if any(length is None for side in found for length in side):
         return None
     first, second = (np.array([length or 0 for length in side]) for side in found)
-    drawn = [drawn_reaches(side, reached, ceiling) for side in sides]
+    drawn = [
+        drawn_reaches([done.run for done in each], mine, ceiling)
+        for each, mine in zip(finished, rows, strict=True)
+    ]
     seeds, count = len(first), drawn[0][1]
     weights = resamples(seeds, count).seed_counts
     means = (weights * (drawn[0][0] - drawn[1][0])).sum(axis=1) / seeds
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     mean = float((first - second).mean())
-    longest = max(row.evaluation_length for row in sides[0][0].rows if row.metric == reached)
+    longest = max(row.evaluation_length for row in rows[0][0])
     return Reaches(
         first=tuple(first.tolist()),
         second=tuple(second.tolist()),
@@ -521,7 +630,7 @@ def reaches(
 
 
 def drawn_reaches(
-    runs: Sequence[Run], metric: str, ceiling: Mapping[int, float]
+    runs: Sequence[Run], rows: Sequence[Sequence[Row]], ceiling: Mapping[int, float]
 ) -> tuple[NDArray[np.int64], int]:
     """The reach of each seed in each resample of sequences (resamples by seeds), and how many.
 
@@ -530,12 +639,11 @@ def drawn_reaches(
     """
     columns = []
     count = 0
-    for run in runs:
-        rows = plain(run, metric)
+    for run, mine in zip(runs, rows, strict=True):
         items = run.items
-        count = len(next(items[row.item_key] for row in rows if row.value is not None))
+        count = len(next(items[row.item_key] for row in mine if row.value is not None))
         draws = resamples(len(runs), count).item_counts
-        columns.append(reach_by_draw(rows, items, draws, ceiling))
+        columns.append(reach_by_draw(mine, items, draws, ceiling))
     return np.stack(columns, axis=1), count
 
 
@@ -543,11 +651,11 @@ def reach_by_draw(
     rows: Sequence[Row], items: Mapping[str, Items], draws: Floats, ceiling: Mapping[int, float]
 ) -> NDArray[np.int64]:
     """One run's reach in each resample of its sequences."""
-    losses = rows[0].metric == "last_loss"
+    losses = rows[0].metric in ("last_loss", "excess")
     trained = rows[0].trained_length
     found = np.zeros(len(draws), dtype=np.int64)
     alive = np.ones(len(draws), dtype=bool)
-    start: Floats | None = None
+    start: Floats | float | None = 0.0 if rows[0].metric == "excess" else None
     for row in rows:
         if losses and row.evaluation_length < trained:
             continue
@@ -578,16 +686,19 @@ def seed_notes(first: Side, second: Side, seeds: Sequence[int], task: str) -> It
         )
 
 
-def caveats(name: str, rows: Sequence[Row], done: Sequence[Finished], task: str) -> Iterable[str]:
+def caveats(
+    side: Side, scheme: str | None, rows: Sequence[Row], done: Sequence[Finished], task: str
+) -> Iterable[str]:
     """Where a side has no positions, and under which seeds it did not learn its task."""
     past = [row.evaluation_length for row in rows if row.value is None]
     if past:
-        yield f"{name} has no positions for lengths from {min(past)} on."
+        yield f"{side.of(scheme)} has no positions for lengths from {min(past)} on."
     flagged = [each.seed for each in done if each.flagged]
     if flagged:
         yield (
-            f"Under seed{'s' if len(flagged) > 1 else ''} {said(flagged)}, {name} has not learned "
-            f"{task} where it was trained, so what it does past that says little."
+            f"Under seed{'s' if len(flagged) > 1 else ''} {said(flagged)}, "
+            f"{side.unrepaired(scheme)} has not learned {task} where it was trained, so what it "
+            "does past that says little."
         )
 
 
@@ -644,13 +755,14 @@ def beyond_sentence(comparison: Comparison) -> Iterable[str]:
     past = [length for length in past if length > comparison.trained_length]
     lengths = f"{past[0]} to {past[-1]}" if len(past) > 1 else f"{past[0]}"
     name = metric.title[0].lower() + metric.title[1:]
+    of = "that of " if comparison.scheme is None else ""  # "than in that folder"
     opening = f"Over the lengths past the trained one, {lengths} {comparison.unit},"
     if found.told_apart:
         size = sorted((abs(found.low), abs(found.high)))
         side = "higher" if found.mean > 0 else "lower"
         yield (
             f"{opening} the {name} of {subject} is {metric.cell(abs(found.mean))} {unit} {side} "
-            f"than that of {other} {where}, 95 % interval {metric.cell(size[0])} to "
+            f"than {of}{other} {where}, 95 % interval {metric.cell(size[0])} to "
             f"{metric.cell(size[1])}, {over(comparison)}."
         )
     else:
