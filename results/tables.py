@@ -66,6 +66,13 @@ PUBLISHED_RANKS = {
     "nope": 0.69, "t5_bias": 0.55, "alibi": 0.50, "rope": 0.33, "sinusoidal": 0.22,
 }  # fmt: skip
 """Mean reciprocal rank over ten tasks as Kazemnejad et al. 2023 (arXiv:2305.19466) give it."""
+KINDS_OF_TEXT = {"facts (stdlib)": "code", "facts (text:sotu)": "speeches"}
+TRAINED = {
+    "smollm2-untrained": {None: "as it is", "yarn": "YaRN worn"},
+    "smollm2-trained-none": {None: "trained without a repair"},
+    "smollm2-trained-yarn": {None: "trained with YaRN"},
+}
+"""What was measured of a real model before and after a brief training, by repair worn."""
 NOT_RECORDED = "Not recorded yet."
 
 
@@ -438,17 +445,55 @@ def past_window(study: str) -> str:
 
 
 def needles(metric: str) -> str:
-    """Needles found in percent, over all depths, with a 95 % interval."""
+    """Needles found in percent, over all depths, with a 95 % interval: lengths of each text."""
     if not there("smollm2-needles"):
         return NOT_RECORDED
-    rows: dict[str, dict[int, str]] = {}
+    rows: dict[str, dict[tuple[str, int], str]] = {}
     for entry in pick(recorded("smollm2-needles"), metric=metric):
         mean, low, high = (100 * entry[key] for key in ("mean", "low", "high"))
         cells = rows.setdefault(worn(entry), {})
-        cells[entry["evaluation_length"]] = f"{mean:.0f} [{low:.0f}, {high:.0f}]"
+        place = KINDS_OF_TEXT[entry["task"]], entry["evaluation_length"]
+        cells[place] = f"{mean:.0f} [{low:.0f}, {high:.0f}]"
+    columns = sorted({place for cells in rows.values() for place in cells})
+    body = [[name, *[cells[place] for place in columns]] for name, cells in rows.items()]
+    return markdown(["repair", *(f"{text}, {n:,}" for text, n in columns)], body)
+
+
+def trained_at_length(text: str) -> str:
+    """Loss of a text's last tokens up to each length, nats per token, and over the control."""
+    rows = {}
+    for study, names in TRAINED.items():
+        if not there(study):
+            return NOT_RECORDED
+        for repair, name in names.items():
+            for metric, cell in (("end_loss", plain), ("excess", interval)):
+                entries = pick(recorded(study), task=text, metric=metric, repair=repair)
+                rows[name, metric] = {entry["evaluation_length"]: cell(entry) for entry in entries}
     lengths = sorted({n for cells in rows.values() for n in cells})
-    body = [[name, *[cells[n] for n in lengths]] for name, cells in rows.items()]
-    return markdown(["repair", *(f"{n:,}" for n in lengths)], body)
+    body = [
+        [name, {"end_loss": "loss", "excess": "over the control"}[metric], *map(cells.get, lengths)]
+        for (name, metric), cells in rows.items()
+    ]
+    return markdown(["model", "", *(f"{n:,}" for n in lengths)], body)
+
+
+def training_losses() -> str:
+    """What each brief training of a real model met: mean loss of ten steps, nats per token."""
+    folder = ROOT / "results" / "smollm2-adapt"
+    if not folder.is_dir():
+        return NOT_RECORDED
+    body = []
+    for repair in ("none", "yarn"):
+        found = json.loads((folder / f"{repair}.json").read_text(encoding="utf-8"))
+        losses = found["losses"]
+        ends = (np.mean(losses[:10]), np.mean(losses[-10:]))
+        body.append([repair, f"{found['tokens']:,}", *(f"{mean:.3f}" for mean in ends)])
+    return markdown(["repair", "tokens", "first ten steps", "last ten"], body)
+
+
+def plain(entry: dict[str, Any]) -> str:
+    """Mean alone."""
+    return f"{entry['mean']:.3f}"
 
 
 TABLES: dict[str, Callable[[], str]] = {
@@ -470,6 +515,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "smollm2-search": searched,
     "smollm2-needles": lambda: needles("exact_match"),
     "smollm2-choice": lambda: needles("choice"),
+    "smollm2-adapt": training_losses,
+    "smollm2-trained-code": lambda: trained_at_length("text (held-out:stdlib)"),
+    "smollm2-trained-speeches": lambda: trained_at_length("text (text:sotu)"),
     "extension-ramps": ramps,
     "extension-worn": lambda: extended("change"),
     "extension-trained": lambda: extended("change_after_training"),

@@ -324,6 +324,9 @@ def test_two_folders_are_compared_under_a_repair_that_both_wear(tmp_path):
         write_runs(tmp_path / name, schemes=["rope"], tasks=["text"], repair=repair)
         for name, repair in (("one", "yarn"), ("other", "yarn"))
     )
+    plan = json.loads((other / "plan.json").read_text())
+    plan["study"]["evaluation"]["repairs"] = ["none", "linear", "yarn"]
+    (other / "plan.json").write_text(json.dumps(plan))
     (found,) = folders(one, other, repair="yarn")
     assert found.scheme == "rope + yarn"
     assert all(at.difference.mean == 0 for at in found.lengths)

@@ -338,7 +338,7 @@ def alike(one: Results, other: Results, tasks: list[str], theirs: list[str]) -> 
     differ = [
         f"{key} ({said(mine[key])} and {said(yours[key])})"
         for key in MEASURES
-        if mine[key] != yours[key]
+        if without_repairs(mine[key]) != without_repairs(yours[key])
     ]
     if set(tasks) != set(theirs):
         differ.append(f"tasks ({said(tasks)} and {said(theirs)}; --task compares on one)")
@@ -347,6 +347,13 @@ def alike(one: Results, other: Results, tasks: list[str], theirs: list[str]) -> 
             f"{one.folder} (study {mine['name']}) and {other.folder} (study {yours['name']}) "
             f"cannot be compared: they differ in {'; '.join(differ)}"
         )
+
+
+def without_repairs(settings: Any) -> Any:
+    """What was measured, whatever was worn: each comparison is of one repair."""
+    if not isinstance(settings, Mapping):
+        return settings
+    return {key: value for key, value in settings.items() if key != "repairs"}
 
 
 def setting_notes(one: Results, other: Results, names: tuple[str, str]) -> list[str]:
