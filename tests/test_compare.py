@@ -331,6 +331,10 @@ def test_two_folders_are_compared_under_a_repair_that_both_wear(tmp_path):
     assert found.scheme == "rope + yarn"
     assert all(at.difference.mean == 0 for at in found.lengths)
     assert "do not tell rope + yarn in one and in other apart" in found.sentences[0]
+    plain = write_runs(tmp_path / "plain", schemes=["rope"], tasks=["text"])
+    for sides in ((one, plain), (plain, one)):
+        with pytest.raises(InputError, match="was not measured under yarn"):
+            folders(*sides, repair="yarn")
 
 
 # Folder against folder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import NamedTuple
 
@@ -63,11 +63,6 @@ class Places:
         rotation = scheme.rotation(positions)
         return cls(scheme, positions, positions, rotation, bias, causal=False, padding=padding)
 
-    def first(self, time: int) -> Places:
-        """Those of a shorter row that begins alike."""
-        bias = None if self.bias is None else self.bias[:, :time, :time]
-        return Places(self.scheme, self.positions[:time], self.keys[:time], self.rotation, bias)
-
     def mask(
         self, queries: int, dtype: torch.dtype
     ) -> tuple[Float[Tensor, "rows heads queries key"] | None, bool]:
@@ -91,6 +86,14 @@ class Places:
             bias = self.bias[:, -queries:]
         # Four dimensions: with three, attention falls back to a slow path on the CPU.
         return bias.masked_fill(future, -torch.inf).to(dtype)[None], False
+
+    def mask_of_first(
+        self, time: int, dtype: torch.dtype
+    ) -> tuple[Float[Tensor, "rows heads time time"] | None, bool]:
+        """`mask` for a shorter row that begins alike."""
+        bias = None if self.bias is None else self.bias[:, :time, :time]
+        shorter = replace(self, positions=self.positions[:time], keys=self.keys[:time], bias=bias)
+        return shorter.mask(time, dtype)
 
 
 def unpadded(
@@ -250,9 +253,7 @@ class Attention(nn.Module):
         seen = []
         for group, *parts in spread:
             queries, keys, values = (self._split(part, 1)[0] for part in parts)
-            sight = Sight(
-                queries, keys, values, *places.first(group.time).mask(group.time, x.dtype)
-            )
+            sight = Sight(queries, keys, values, *places.mask_of_first(group.time, x.dtype))
             seen.append(group.collect(sight.seen().transpose(1, 2).flatten(-2), asked=asked))
         return self.out(torch.cat(seen))  # type: ignore[no-any-return]
 

@@ -487,6 +487,8 @@ def measured(run: Run, metric: str, repair: str | None) -> list[Row]:
     """
     name = "last_loss" if metric == "change" else metric
     rows = [row for row in run.rows if row.repair == repair]
+    if not rows:
+        raise InputError(f"{run.folder} was not measured under {repair or NONE}")
     if all(row.evaluation_length > row.trained_length for row in rows):
         plain = (row for row in run.rows if row.repair is None)
         rows += [row for row in plain if row.evaluation_length <= row.trained_length]
