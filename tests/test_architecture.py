@@ -1,16 +1,21 @@
-"""Imports point one way, and what needs no model does not import torch."""
+"""Imports point one way, what needs no model does not import torch, and pins fit old Pythons."""
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 import longreach
 
+ROOT = Path(__file__).parents[1]
 PACKAGE = Path(longreach.__file__).parent
 
 LAYERS = [
@@ -116,3 +121,24 @@ def test_the_check_sees_an_import_that_points_the_wrong_way(tmp_path):
 def test_it_is_imported_without_torch(name):
     program = f"import sys, longreach.{name}; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_what_is_pinned_installs_on_the_oldest_python_that_is_promised():
+    """A pin chosen on 3.11.7 may ask for more than 3.11.0, and a fresh machine may have less."""
+    promised = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
+    oldest = f"{promised.removeprefix('>=')}.0"
+    pins = re.findall(r"^([\w.-]+)==", (ROOT / "constraints.txt").read_text(), re.M)
+    there = {name: metadata(name).get("Requires-Python") for name in pins if installed(name)}
+    assert len(there) > 100
+    assert not {
+        name: asked for name, asked in there.items() if asked and oldest not in SpecifierSet(asked)
+    }
+
+
+def installed(name: str) -> bool:
+    """Whether a distribution is here; what builds the package need not be."""
+    try:
+        metadata(name)
+    except PackageNotFoundError:
+        return False
+    return True
